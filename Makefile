@@ -1,0 +1,103 @@
+# The front door: every target works on a fresh Debian 12 machine and keeps what it makes inside the checkout.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+
+FUZZ_SECONDS ?= 60
+HUTCH := build/bin/hutch
+
+export HUTCH_DATA_DIR := $(CURDIR)/build/data
+export PIP_CACHE_DIR := $(CURDIR)/build/cache/pip
+export UV_CACHE_DIR := $(CURDIR)/build/cache/uv
+export PYTHONDONTWRITEBYTECODE := 1
+ifeq ($(CI),true)
+export HUTCH_TESTS_MUST_RUN := 1
+endif
+
+# Where the default template could not be built, for want of a network, the bare one stands in.
+WITHOUT_NETWORK = $(if $(wildcard build/data/default-template-built),,--template bare)
+
+.PHONY: help setup build template run test check asan tsan fuzz bench attacks soak clean
+
+help:
+	@printf '%s\n' \
+	  'Hutch runs untrusted Python in sandboxes that start in milliseconds.' \
+	  '' \
+	  'Begin here' \
+	  '  make run       build everything and run examples/sales.py in a sandbox' \
+	  '  make test      everything that must pass: checks, unit tests, scenarios, attacks, address sanitizer' \
+	  '' \
+	  'Day by day' \
+	  '  make setup     install the Debian packages (as root), or say which are missing' \
+	  '  make build     compile build/bin/hutch' \
+	  '  make check     format, clang-tidy, include directions, file sizes; tools/check --changed is quicker' \
+	  '  make asan      unit tests under the address and undefined-behaviour sanitizers' \
+	  '  make tsan      unit tests under the thread sanitizer' \
+	  '  make fuzz      every fuzzer for FUZZ_SECONDS=$(FUZZ_SECONDS) seconds' \
+	  '' \
+	  'Prove it' \
+	  '  make bench     how fast this machine starts sandboxes' \
+	  '  make attacks   programs that try to get out; all must fail' \
+	  '  make soak      hours of runs; nothing may leak' \
+	  '' \
+	  '  make clean     remove build directories, with the templates and caches in them' \
+	  '' \
+	  'One test:  build/bin/base_test --gtest_filter=Name.*   or   ctest --preset release -R NAME' \
+	  'Templates built here are kept in build/data; to use them by hand: export HUTCH_DATA_DIR=$$PWD/build/data'
+
+setup:
+	@tools/setup packages
+
+build: setup
+	@cmake --preset release >/dev/null
+	@cmake --build --preset release
+
+template: build
+	@tools/setup template
+
+run: template
+	@rm -rf build/example-out
+	@set -x; $(HUTCH) run --explain $(WITHOUT_NETWORK) --out build/example-out examples/sales.py
+	@printf '\nBrought out of the sandbox:\n'
+	@find build/example-out -type f -printf '  %p  %s bytes\n'
+
+test: template
+	@tools/check
+	ctest --preset release --output-on-failure --no-tests=error
+	@$(MAKE) --no-print-directory asan
+
+check: build
+	@tools/check
+
+# Only the unit test programs are built: the scenarios and attacks run against the release build.
+asan tsan: setup
+	@cmake --preset $@ >/dev/null
+	@targets=$$(ninja -C build-$@ -t targets all | sed -n 's/^\([a-z0-9_]*_test\): phony$$/\1/p'); \
+	  cmake --build --preset $@ --target $$targets
+	ctest --preset $@ -L unit --output-on-failure --no-tests=error
+
+fuzz: setup
+	@cmake --preset fuzz >/dev/null
+	@cmake --build --preset fuzz
+	@shopt -s nullglob; fuzzers=(build-fuzz/bin/*_fuzz); \
+	  (($${#fuzzers[@]})) || { echo 'fuzz: no fuzzers were built'; exit 1; }; \
+	  for fuzzer in "$${fuzzers[@]}"; do \
+	    name=$${fuzzer##*/}; corpus=build-fuzz/corpus/$$name; mkdir -p "$$corpus"; \
+	    printf 'fuzz: %s for %s s\n' "$$name" '$(FUZZ_SECONDS)'; \
+	    "$$fuzzer" -max_total_time='$(FUZZ_SECONDS)' -artifact_prefix="build-fuzz/$$name-" -print_final_stats=1 "$$corpus" \
+	      >"build-fuzz/$$name.log" 2>&1 || { tail -n 60 "build-fuzz/$$name.log"; exit 1; }; \
+	    grep number_of_executed_units "build-fuzz/$$name.log" || true; \
+	  done
+
+bench: template
+	$(HUTCH) bench
+
+attacks: template
+	python3 tests/attacks/run.py
+
+soak: template
+	python3 tests/performance/soak.py
+
+clean:
+	rm -rf build build-*

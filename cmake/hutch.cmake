@@ -1,0 +1,46 @@
+# Flags that every target of the project shares, and the two ways in which we make targets.
+
+add_library(hutch_flags INTERFACE)
+target_include_directories(hutch_flags INTERFACE ${CMAKE_SOURCE_DIR}/src ${CMAKE_BINARY_DIR}/generated)
+target_compile_options(hutch_flags INTERFACE
+  -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Wimplicit-fallthrough -Werror
+  -Wno-c23-extensions -Wno-missing-designated-field-initializers
+  -fno-omit-frame-pointer -fstack-protector-strong -fstack-clash-protection)
+target_compile_definitions(hutch_flags INTERFACE _GLIBCXX_ASSERTIONS $<$<CONFIG:Release,RelWithDebInfo>:_FORTIFY_SOURCE=3>)
+target_link_options(hutch_flags INTERFACE -fuse-ld=lld -Wl,-z,relro,-z,now)
+
+if(HUTCH_SANITIZE STREQUAL "address")
+  target_compile_options(hutch_flags INTERFACE -fsanitize=address,undefined -fno-sanitize-recover=undefined)
+  target_link_options(hutch_flags INTERFACE -fsanitize=address,undefined)
+elseif(HUTCH_SANITIZE STREQUAL "thread")
+  target_compile_options(hutch_flags INTERFACE -fsanitize=thread)
+  target_link_options(hutch_flags INTERFACE -fsanitize=thread)
+endif()
+
+# hutch_module(name SOURCES a.cc ... TESTS a_test.cc ... USES other modules and libraries)
+# The tests of a module are one program, run by ctest as one test per case.
+function(hutch_module name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;TESTS;USES;FUZZERS" ${ARGN})
+  if(ARG_SOURCES)
+    add_library(hutch_${name} STATIC ${ARG_SOURCES})
+    target_link_libraries(hutch_${name} PUBLIC hutch_flags ${ARG_USES})
+  else()
+    add_library(hutch_${name} INTERFACE)
+    target_link_libraries(hutch_${name} INTERFACE hutch_flags ${ARG_USES})
+  endif()
+  if(ARG_TESTS AND BUILD_TESTING AND NOT HUTCH_FUZZ)
+    add_executable(${name}_test ${ARG_TESTS})
+    target_link_libraries(${name}_test PRIVATE hutch_${name} GTest::gtest GTest::gmock GTest::gtest_main)
+    include(GoogleTest)
+    gtest_discover_tests(${name}_test TEST_PREFIX "${name}." DISCOVERY_MODE PRE_TEST PROPERTIES LABELS unit)
+  endif()
+  if(HUTCH_FUZZ)
+    foreach(source ${ARG_FUZZERS})
+      get_filename_component(target ${source} NAME_WE)
+      add_executable(${target} ${source})
+      target_compile_options(${target} PRIVATE -fsanitize=fuzzer)
+      target_link_options(${target} PRIVATE -fsanitize=fuzzer)
+      target_link_libraries(${target} PRIVATE hutch_${name})
+    endforeach()
+  endif()
+endfunction()

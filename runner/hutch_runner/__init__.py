@@ -1,0 +1,1 @@
+"""What runs the user's code inside a sandbox. Standard library only; holds no secret and decides nothing that counts."""

@@ -1,0 +1,171 @@
+"""Cell mode: one interpreter, many cells, and a value at the end of a cell is displayed."""
+from __future__ import annotations
+
+import _signal
+import ast
+import builtins
+import codeop
+import sys
+import warnings
+
+from . import errors, finish, main, script
+from .source import ALLOW_TOP_LEVEL_AWAIT, Program
+from .wire import CELL_DONE, CELL_ERROR, CELL_EXIT, CELL_INCOMPLETE, CELL_OK, PUT_FILE, RUN_CELL
+from .wire import Channel, ProtocolError, PutFile, decode_run_cell
+
+__builtins__ = dict(vars(builtins))
+
+FUTURES = 0x01FE0000  # the bits of co_flags that `from __future__ import …` sets
+
+_signal_set = _signal.signal
+_interrupt = KeyboardInterrupt
+
+
+def run(channel: Channel, workspace: str) -> None:
+    """Runs cells until the engine hangs up or a cell exits; ends the process."""
+    shell = None
+    try:
+        shell = Shell(channel, workspace)
+        while True:
+            frame = channel.receive()
+            if frame is None:
+                break
+            kind, payload = frame
+            if kind == PUT_FILE:
+                main.put_file(PutFile(payload), workspace)
+            elif kind == RUN_CELL:
+                status = shell.run_cell(decode_run_cell(payload))
+                finish.flush_streams()
+                channel.send(CELL_DONE, bytes((status,)))
+                if status == CELL_EXIT:
+                    break
+                if not channel.is_ours():  # a process that the cell forked, or the socket is gone: no next cell
+                    shell.exit_code = 1 if status == CELL_ERROR else 0
+                    break
+            else:
+                raise ProtocolError("task %d was not expected" % kind)
+    except BaseException as error:
+        main.give_up(error)
+    finish.leave(shell.exit_code, shell.main)
+
+
+class Shell:
+    """The namespace of __main__ and what must survive from one cell to the next."""
+
+    def __init__(self, channel: Channel, workspace: str) -> None:
+        self.exit_code = 0
+        self.main = [script.new_main(None)]
+        self._channel = channel
+        self._count = 0
+        self._flags = ALLOW_TOP_LEVEL_AWAIT  # and the __future__ imports of earlier cells
+        self._loop = None
+        self._on_interrupt = _signal.default_int_handler
+        self._listen_quietly()
+        sys.argv = [""]
+        sys.orig_argv = [sys.executable]
+        sys.path.insert(0, workspace)
+        for stream in (sys.stdout, sys.stderr):
+            stream.reconfigure(line_buffering=True)  # a long cell is watched while it runs
+
+    def run_cell(self, raw: bytes) -> int:
+        """The status for the engine. Files, threads and names the cell leaves behind stay."""
+        self._count += 1
+        cell = Cell("<cell %d>" % self._count, raw, False)
+        try:
+            try:
+                return self._execute(cell)
+            finally:
+                self._listen_quietly()
+        except BaseException as raised:
+            error = raised  # dealt with below: a hook must not find itself inside our except clause
+        self._listen_quietly()  # again: the interrupt may have come during the first
+        if isinstance(error, SystemExit):
+            self.exit_code = finish.exit_code(error)
+            return CELL_EXIT
+        errors.report(error, self._channel, cell)
+        return CELL_ERROR
+
+    def _execute(self, cell: Cell) -> int:
+        """SIGINT reaches the cell by the handler the cells have chosen, and only while one runs."""
+        _signal_set(_signal.SIGINT, self._on_interrupt)
+        if not cell.parse(self._flags):
+            return CELL_INCOMPLETE
+        self._flags |= cell.flags & FUTURES
+        names = self.main[0].__dict__
+        for code in cell.codes:
+            result = eval(code, names)
+            if code.co_flags & script.COROUTINE:
+                self._wait_for(result)
+        return CELL_OK
+
+    def _wait_for(self, coroutine) -> None:
+        """One event loop for all cells: what was opened in one can be awaited in another."""
+        import asyncio
+
+        if self._loop is None or self._loop.is_closed():
+            self._loop = asyncio.new_event_loop()
+        asyncio.set_event_loop(self._loop)
+        task = self._loop.create_task(coroutine)
+        try:
+            self._loop.run_until_complete(task)
+        except BaseException:
+            if not task.done():  # interrupted: the cell is over, its coroutine must be too
+                task.cancel()
+                try:
+                    self._loop.run_until_complete(task)
+                except BaseException:
+                    pass
+            raise
+
+    def _listen_quietly(self) -> None:
+        """Between cells SIGINT does nothing. One that is already on its way may still raise: then again."""
+        while True:
+            try:
+                handler = _signal_set(_signal.SIGINT, ignore_signal)
+                break
+            except _interrupt:
+                continue
+        if handler is not ignore_signal and handler is not None:
+            self._on_interrupt = handler
+
+
+def ignore_signal(number: int, frame: object) -> None:
+    pass
+
+
+class Cell(Program):
+    """The source of one cell."""
+
+    __slots__ = ("flags",)
+
+    def parse(self, flags: int) -> bool:
+        """Compiles everything before anything runs. False when more lines are needed to make sense of it."""
+        try:
+            text = self.raw.decode("utf-8-sig")
+            tree = compile(text, self.file_name, "exec", flags | ast.PyCF_ONLY_AST, True)
+        except SyntaxError:
+            if is_incomplete(text):
+                return False
+            raise
+        except ValueError as error:  # bytes that are not UTF-8, or null bytes
+            raise SyntaxError(str(error)) from None
+        last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+        first = compile(tree, self.file_name, "exec", flags, True)
+        self.flags = first.co_flags
+        self.codes.append(first)
+        if last is not None:  # in this mode the value goes to sys.displayhook
+            shown = ast.Interactive([last])
+            self.codes.append(compile(shown, self.file_name, "single", flags | first.co_flags & FUTURES, True))
+        return True
+
+
+def is_incomplete(text: str) -> bool:
+    """Asked only about text that does not compile."""
+    command = codeop.CommandCompiler()
+    command.compiler.flags |= ALLOW_TOP_LEVEL_AWAIT
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return command(text, "<cell>", "exec") is None
+    except (SyntaxError, ValueError, OverflowError, MemoryError, RecursionError):
+        return False

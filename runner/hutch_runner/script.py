@@ -1,0 +1,81 @@
+"""Script mode: the code is __main__, as if `python3 file.py` or `python3 -c code` had been called."""
+from __future__ import annotations
+
+import builtins
+import os
+import sys
+
+from . import errors, finish
+from .source import Program
+from .wire import Channel, RunScript
+
+__builtins__ = dict(vars(builtins))
+
+COROUTINE = 0x80  # inspect.CO_COROUTINE
+
+_set_profile, _set_trace = sys.setprofile, sys.settrace
+_has_annotations = sys.version_info < (3, 14)  # later ones make __annotations__ on demand
+_arguments_zero = {"<string>": "-c", "<stdin>": "-"}
+
+
+def run(task: RunScript, channel: Channel, workspace: str) -> None:
+    """Runs the program and ends the process with its exit code."""
+    code = 1
+    main = []
+    try:
+        main.append(new_main(task.file_name if task.has_file else None))
+        set_arguments(task, workspace)
+        code = execute(task, channel, main[0])
+    except BaseException:  # a second failure while the first was reported
+        pass
+    finish.leave(code, main)
+
+
+def execute(task: RunScript, channel: Channel, module: object) -> int:
+    """The exit code CPython would give. On return nothing of ours refers to the program's objects."""
+    program = Program(task.file_name, task.code, task.has_file)
+    channel.send_started()
+    error = None
+    try:
+        code = program.compile()
+        if code.co_flags & COROUTINE:
+            import asyncio
+
+            asyncio.run(eval(code, module.__dict__))
+        else:
+            exec(code, module.__dict__)
+    except BaseException as raised:
+        error = raised  # dealt with below: a hook must not find itself inside our except clause
+    try:  # a tracer the program has set is not to see, or to stop, what follows
+        _set_trace(None)
+        _set_profile(None)
+    except BaseException:  # raised by the tracer, which CPython then removes
+        pass
+    if error is None:
+        return 0
+    if isinstance(error, SystemExit):
+        return finish.exit_code(error)
+    return errors.report(error, channel, program)
+
+
+def new_main(file_name: str | None):
+    """A __main__ with exactly the names a fresh interpreter gives it."""
+    module = type(sys)("__main__")
+    names = module.__dict__
+    names["__loader__"] = builtins.__loader__
+    if _has_annotations:
+        names["__annotations__"] = {}
+    names["__builtins__"] = builtins
+    if file_name is not None:
+        names["__loader__"] = type(__loader__)("__main__", file_name)
+        names["__file__"] = file_name
+        names["__cached__"] = None
+    sys.modules["__main__"] = module
+    return module
+
+
+def set_arguments(task: RunScript, workspace: str) -> None:
+    first = task.file_name if task.has_file else _arguments_zero.get(task.file_name, task.file_name)
+    sys.argv = [first, *task.arguments]
+    sys.orig_argv = [sys.executable, *sys.argv]
+    sys.path.insert(0, os.path.dirname(task.file_name) if task.has_file else workspace)

@@ -1,0 +1,187 @@
+"""The runner's half of src/wire/runner_messages.h: frames of u32 length, u8 type, payload, over one stream socket."""
+from __future__ import annotations
+
+import builtins
+import os
+
+__builtins__ = dict(vars(builtins))  # our own: a program may replace the shared ones
+
+PUT_FILE, RUN_SCRIPT, OPEN_SHELL, RUN_CELL = 1, 2, 3, 4
+STARTED, ERROR, CELL_DONE = 66, 67, 68
+CELL_OK, CELL_ERROR, CELL_INCOMPLETE, CELL_EXIT = 0, 1, 2, 3
+MAX_TASK_FRAME = 16 << 20
+STARTED_FRAME = bytes((1, 0, 0, 0, STARTED))
+SOCKET = 0o140000  # stat.S_IFSOCK
+
+_fstat, _getpid, _read, _write = os.fstat, os.getpid, os.read, os.write
+
+Environment = list[tuple[bytes, bytes]]
+
+
+class ProtocolError(Exception):
+    """The engine sent something that is not a task."""
+
+
+class Channel:
+    """The task socket. It outlives the program's habits: once the program has closed it, put a file in its place or
+    forked, nothing is read or written any more."""
+
+    __slots__ = ("_pending", "_pid", "fd")
+
+    def __init__(self, fd: int) -> None:
+        self.fd = fd
+        self._pid = _getpid()
+        self._pending = bytearray()
+
+    def is_ours(self) -> bool:
+        """False in a process the program forked, and when the descriptor is no socket any more."""
+        try:
+            return _getpid() == self._pid and _fstat(self.fd).st_mode & 0o170000 == SOCKET
+        except OSError:
+            return False
+
+    def receive(self) -> tuple[int, bytes] | None:
+        """The next frame as (type, payload); None when the engine has hung up."""
+        pending = self._pending
+        needed = 4
+        while True:
+            if len(pending) >= 4:
+                needed = 4 + int.from_bytes(pending[:4], "little")
+                if not 4 < needed <= 4 + MAX_TASK_FRAME:
+                    raise ProtocolError("a frame of %d bytes" % (needed - 4))
+            if len(pending) >= needed > 4:
+                break
+            piece = _read(self.fd, min(max(4096, needed - len(pending)), 1 << 20))
+            if not piece:
+                return None
+            pending += piece
+        kind, payload = pending[4], bytes(pending[5:needed])
+        del pending[:needed]
+        return kind, payload
+
+    def send_started(self) -> None:
+        """The one frame before user code, on the way every run takes: nothing can be broken yet."""
+        _write(self.fd, STARTED_FRAME)
+
+    def send(self, kind: int, payload: bytes = b"") -> None:
+        """Sends one frame if the socket still is ours; what the program broke stays broken, silently."""
+        rest = (len(payload) + 1).to_bytes(4, "little") + bytes((kind,)) + payload
+        try:
+            while rest and self.is_ours():
+                rest = rest[_write(self.fd, rest):]
+        except OSError:
+            pass
+
+
+class Reader:
+    """Walks the fields of one payload."""
+
+    __slots__ = ("_at", "_bytes")
+
+    def __init__(self, payload: bytes) -> None:
+        self._bytes = payload
+        self._at = 0
+
+    def flag(self) -> bool:
+        value = self._bytes[self._at : self._at + 1]
+        if value not in (b"\0", b"\1"):
+            raise ProtocolError("a task has a malformed flag")
+        self._at += 1
+        return value == b"\1"
+
+    def count(self) -> int:
+        number = self._bytes[self._at : self._at + 4]
+        if len(number) < 4:
+            raise ProtocolError("a task is cut short")
+        self._at += 4
+        return int.from_bytes(number, "little")
+
+    def text(self) -> bytes:
+        start = self._at + 4
+        end = start + int.from_bytes(self._bytes[self._at : start], "little")
+        if end > len(self._bytes):
+            raise ProtocolError("a task is cut short")
+        self._at = end
+        return self._bytes[start:end]
+
+    def texts(self) -> list[bytes]:
+        return [self.text() for _ in range(self.count())]
+
+    def pairs(self) -> Environment:
+        return [(self.text(), self.text()) for _ in range(self.count())]
+
+    def end(self) -> None:
+        if self._at != len(self._bytes):
+            raise ProtocolError("a task is too long")
+
+
+class PutFile:
+    """One piece of a file for the workspace."""
+
+    __slots__ = ("append", "data", "executable", "path")
+
+    def __init__(self, payload: bytes) -> None:
+        reader = Reader(payload)
+        self.path, self.append, self.executable = os.fsdecode(reader.text()), reader.flag(), reader.flag()
+        self.data = reader.text()
+        reader.end()
+
+
+class RunScript:
+    """A program to run as __main__."""
+
+    __slots__ = ("arguments", "code", "environment", "file_name", "has_file")
+
+    def __init__(self, payload: bytes) -> None:
+        reader = Reader(payload)
+        self.code, self.file_name, self.has_file = reader.text(), os.fsdecode(reader.text()), reader.flag()
+        self.arguments = [os.fsdecode(argument) for argument in reader.texts()]
+        self.environment = reader.pairs()
+        reader.end()
+
+
+def decode_open_shell(payload: bytes) -> Environment:
+    reader = Reader(payload)
+    environment = reader.pairs()
+    reader.end()
+    return environment
+
+
+def decode_run_cell(payload: bytes) -> bytes:
+    reader = Reader(payload)
+    code = reader.text()
+    reader.end()
+    return code
+
+
+def _text(value: str, most: int) -> bytes:
+    """At most `most` bytes, cut before encoding too: the text may be enormous."""
+    encoded = str.encode(value[:most], "utf-8", "backslashreplace")
+    if len(encoded) > most:
+        encoded = encoded[:most].decode("utf-8", "ignore").encode()
+    return len(encoded).to_bytes(4, "little") + encoded
+
+
+def _int32(value: int) -> bytes:
+    in_range = -(1 << 31) <= value < 1 << 31
+    return (value if in_range else 0).to_bytes(4, "little", signed=True)
+
+
+class PythonError:
+    """What is known about an uncaught exception."""
+
+    __slots__ = ("column", "error_number", "line", "module_name", "name", "source_line", "traceback", "value")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.value = self.module_name = self.source_line = ""
+        self.error_number = self.line = self.column = 0
+        self.traceback: list[str] = []
+
+    def encode(self) -> bytes:
+        parts = [_text(self.name, 256), _text(self.value, 4096), _text(self.module_name, 256)]
+        parts += [_int32(self.error_number), _int32(self.line), _int32(self.column)]
+        parts += [_text(self.source_line[:512], 2048)]
+        entries = self.traceback[:20]
+        parts += [len(entries).to_bytes(4, "little"), *(_text(entry, 2048) for entry in entries)]
+        return b"".join(parts)

@@ -1,0 +1,176 @@
+"""The zygote: a CPython that has imported everything and run nothing. Each fork of it becomes a runner."""
+from __future__ import annotations
+
+import gc
+import os
+import sys
+import threading
+import time
+
+from . import cell, finish, main as runner, script, source, wire
+
+# What nearly every program or its end needs: loaded once here instead of in every child.
+USUAL = ("atexit", "contextlib", "io", "linecache", "random", "re", "signal", "tokenize", "traceback", "warnings", "weakref")
+
+
+def main(arguments: list[str], workspace: str = runner.WORKSPACE) -> None:
+    """`arguments`: the keeper's descriptor, then the modules to preload. Never returns."""
+    import _hutch_zygote
+
+    begin = time.perf_counter()
+    control, modules = int(arguments[0]), arguments[1:]
+    make_streams()
+    fill_home()
+    count = getattr(_hutch_zygote, "thread_count", count_threads)
+    for name in (*USUAL, *modules):
+        preload(name)
+        if max(count(), threading.active_count()) > 1:
+            sys.exit("hutch: preloading %s starts a thread; a zygote must have only one" % name)
+    warm_up()
+    reseeders = find_random_states()
+    forget_start()
+    gc.collect()
+    finish.remember_start()
+    fd = _hutch_zygote.serve(control, int((time.perf_counter() - begin) * 1e6))
+    for reseed in reseeders:
+        reseed()
+    runner.run(fd, workspace)
+
+
+def make_streams() -> None:
+    """Before any import can hold on to the old ones, and on pipes, because that is what a run gives them."""
+    saved = [os.dup(fd) for fd in range(3)]
+    reading, writing = os.pipe()
+    for fd, end in enumerate((reading, writing, writing)):
+        os.dup2(end, fd)
+    sys.stdin = sys.__stdin__ = open_stream(0, "r", "surrogateescape", "<stdin>")
+    sys.stdout = sys.__stdout__ = open_stream(1, "w", "surrogateescape", "<stdout>")
+    sys.stderr = sys.__stderr__ = open_stream(2, "w", "backslashreplace", "<stderr>")
+    for fd, old in enumerate(saved):
+        os.dup2(old, fd)
+        os.close(old)
+    os.close(reading)
+    os.close(writing)
+
+
+def open_stream(fd: int, mode: str, errors: str, name: str):
+    """As CPython's create_stdio does it."""
+    stream = open(fd, mode, -1, "utf-8", errors, "\n" if mode == "w" else None, False)
+    stream.buffer.raw.name = name
+    stream.mode = mode
+    if fd == 2:
+        stream.reconfigure(line_buffering=True)
+    return stream
+
+
+def fill_home() -> None:
+    """Copies the template's skeleton (caches and settings of libraries) to where the preload looks for it."""
+    skeleton = os.environ.get("HUTCH_SKELETON")
+    for name in [name for name in os.environ if name.startswith("HUTCH_")]:
+        del os.environ[name]
+    if not skeleton:
+        return
+    home = os.environ.get("HOME", "/tmp")
+    try:
+        for directory, _, files in os.walk(skeleton):
+            target = os.path.join(home, os.path.relpath(directory, skeleton))
+            os.makedirs(target, exist_ok=True)
+            for name in files:
+                copy(os.path.join(directory, name), os.path.join(target, name))
+    except OSError as error:
+        print("hutch: cannot copy the skeleton:", error, file=sys.stderr)
+
+
+def copy(source: str, target: str) -> None:
+    with open(source, "rb") as old, open(target, "wb") as new:
+        while piece := old.read(1 << 20):
+            new.write(piece)
+        os.fchmod(new.fileno(), os.fstat(old.fileno()).st_mode & 0o777)
+
+
+def preload(name: str) -> None:
+    """A template with one broken package still is of use."""
+    try:
+        __import__(name)
+    except (Exception, SystemExit) as error:
+        what = " ".join(str(error).split())
+        print("hutch: cannot preload %s: %s: %s" % (name, type(error).__name__, what), file=sys.stderr)
+
+
+def count_threads() -> int:
+    """Threads of native libraries too, where /proc is mounted."""
+    try:
+        return len(os.listdir("/proc/self/task"))
+    except OSError:
+        return 1
+
+
+def warm_up() -> None:
+    """Walks the paths a run takes, so that what is made lazily is made before the fork."""
+    unheard = wire.Channel(os.open("/dev/null", os.O_WRONLY | os.O_CLOEXEC))
+    sink = open_stream(unheard.fd, "w", "backslashreplace", "<stderr>")
+    before = dict(sys.modules), list(sys.path), list(sys.argv), list(sys.orig_argv), sys.stderr
+    sys.stderr = sink
+    for code in (b"print(end='')", b"import sys\ndef f():\n    1/0\nf()", b"1 +"):
+        task = wire.RunScript(encode_script(code))
+        module = script.new_main(None)
+        script.set_arguments(task, "/nowhere")
+        script.execute(task, unheard, module)
+    sys.stderr = before[4]
+    sys.modules["__main__"] = before[0]["__main__"]
+    sys.path[:], sys.argv, sys.orig_argv = before[1], before[2], before[3]
+    os.close(unheard.fd)
+
+
+def encode_script(code: bytes) -> bytes:
+    name = b"<string>"
+    return len(code).to_bytes(4, "little") + code + len(name).to_bytes(4, "little") + name + bytes(1 + 4 + 4)
+
+
+def find_random_states() -> list:
+    """What must be called in each child so that no two draw the same numbers. The generators of every loaded library
+    are found, not only the one behind random.random()."""
+    import random
+
+    found = [thing.seed for thing in gc.get_objects()
+             if issubclass(type(thing), random.Random) and not issubclass(type(thing), random.SystemRandom)]
+    if "numpy.random" in sys.modules:
+        numpy_seed = sys.modules["numpy.random"].seed
+        found.append(lambda: numpy_seed([*os.urandom(32)]))
+    if "ssl" in sys.modules:
+        found.append(find_openssl_state())
+    return found
+
+
+def find_openssl_state():
+    """OpenSSL reseeds itself when its process id changes. In a new pid namespace it may not, and only then do we."""
+    add, zygote = sys.modules["ssl"].RAND_add, os.getpid()
+    add(os.urandom(32), 32.0)  # the first call sets up the generator, which takes a millisecond
+    sys.modules["ssl"].RAND_bytes(1)
+
+    def reseed() -> None:
+        if os.getpid() == zygote:
+            add(os.urandom(32), 32.0)
+
+    return reseed
+
+
+def forget_start() -> None:
+    """Whatever user code could see of the way here: the preload's own state, our path, the warm-up."""
+    home = os.path.dirname(os.path.dirname(__file__))
+    sys.path[:] = [path for path in sys.path if path != home]
+    for path in [path for path in sys.path_importer_cache if path.startswith(home)]:
+        del sys.path_importer_cache[path]
+    sys.modules["linecache"].clearcache()
+    source.programs.clear()
+    for name in ("last_type", "last_value", "last_traceback", "last_exc"):
+        sys.__dict__.pop(name, None)
+    for module, name in (("tempfile", "_name_sequence"), ("tempfile", "tempdir"), ("uuid", "_node"),
+                         ("uuid", "_last_timestamp"), ("uuid", "_last_timestamp_v7")):
+        if hasattr(sys.modules.get(module), name):
+            setattr(sys.modules[module], name, None)  # made anew, in the child, on first use
+    sys.stdout.flush()
+    sys.stderr.flush()
+
+
+assert cell  # imported for the children

@@ -1,0 +1,199 @@
+#include "api/engine_server.h"
+
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <boost/asio/detached.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/local/stream_protocol.hpp>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+
+#include "api/engine_client.h"
+#include "api/engine_connection.h"
+#include "session/runtime_files.h"
+#include "session/template_store.h"
+
+namespace hutch {
+namespace {
+
+namespace fs = std::filesystem;
+using Local = net::local::stream_protocol;
+
+// The templates with everything the keeper needs to know, the runner included.
+Result<std::vector<Template>> load_templates(const std::string& only) {
+  HUTCH_TRY(const auto paths, TemplatePaths::from_environment());
+  HUTCH_TRY(const auto store, TemplateStore::open(paths));
+  std::vector<Template> templates;
+  if (only.empty()) {
+    HUTCH_TRY(templates, store.ready());
+  } else {
+    HUTCH_TRY(auto one, store.resolve(only));
+    templates.push_back(std::move(one));
+  }
+  for (auto& entry : templates) {
+    HUTCH_TRY(const auto plan, store.plan(entry.name));
+    HUTCH_TRY(const auto runner, install_runtime(paths.data, plan.interpreter.path));
+    entry.binds.push_back({.source = runner.string(), .target = kRunnerInside});
+  }
+  return templates;
+}
+
+// Changes when a template was built, changed or removed.
+std::string templates_stamp() {
+  std::string stamp;
+  const auto paths = TemplatePaths::from_environment();
+  if (!paths) return stamp;
+  const auto add = [&](const fs::path& path) {
+    struct stat status{};
+    if (::stat(path.c_str(), &status) != 0) return;
+    stamp += path.string() + ":" + std::to_string(status.st_mtim.tv_sec) + "." +
+             std::to_string(status.st_mtim.tv_nsec) + "\n";
+  };
+  add(paths->data / "templates");
+  add(paths->user);
+  std::error_code failed;
+  for (fs::directory_iterator entry(paths->user, failed), end; !failed && entry != end; entry.increment(failed)) {
+    add(entry->path());
+  }
+  return stamp;
+}
+
+KeeperOptions keeper_options(const std::vector<Template>& templates) {
+  KeeperOptions options{.templates = templates};
+  if (const char* place = std::getenv("HUTCH_CGROUP")) options.cgroup_override = place;
+  return options;
+}
+
+// Every sandbox takes some descriptors; the default of 1024 would be the first limit to be met.
+void raise_descriptor_limit() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+class EngineServer {
+ public:
+  EngineServer(net::io_context& context, Local::acceptor acceptor, EngineHost host)
+      : context_(context), acceptor_(std::move(acceptor)), host_(std::move(host)), idle_(context) {
+    host_.retire = [this] { retire(); };
+  }
+
+  net::awaitable<void> accept_clients() {
+    for (;;) {
+      boost::system::error_code failed;
+      auto socket = co_await acceptor_.async_accept(net::redirect_error(net::use_awaitable, failed));
+      if (failed) break;
+      ++clients_;
+      net::co_spawn(context_, EngineConnection::serve(std::make_shared<EngineConnection>(std::move(socket), host_)),
+                    [this](const std::exception_ptr&) { client_left(); });
+    }
+  }
+
+  net::awaitable<void> watch_keeper() {
+    co_await host_.engine->listen();
+    retire();  // nothing can be started any more
+  }
+
+  net::awaitable<void> leave_when_idle(std::chrono::milliseconds after) {
+    last_used_ = Clock::now();
+    while (!retired_) {
+      idle_.expires_at(last_used_ + after);
+      boost::system::error_code ignored;
+      co_await idle_.async_wait(net::redirect_error(net::use_awaitable, ignored));
+      if (clients_ > 0) last_used_ = Clock::now();
+      if (Clock::now() >= last_used_ + after) retire();
+    }
+  }
+
+ private:
+  void client_left() {
+    --clients_;
+    last_used_ = Clock::now();
+    if (retired_ && clients_ == 0) context_.stop();
+  }
+
+  // No new clients; the ones that are here finish.
+  void retire() {
+    if (std::exchange(retired_, true)) return;
+    boost::system::error_code ignored;
+    ::unlink(acceptor_.local_endpoint(ignored).path().c_str());
+    acceptor_.close(ignored);
+    idle_.cancel();
+    if (clients_ == 0) context_.stop();
+  }
+
+  net::io_context& context_;
+  Local::acceptor acceptor_;
+  EngineHost host_;
+  net::steady_timer idle_;
+  Clock::time_point last_used_;
+  std::uint32_t clients_ = 0;
+  bool retired_ = false;
+};
+
+}  // namespace
+
+Result<void> serve_engine(const EngineSettings& settings) {
+  ::signal(SIGPIPE, SIG_IGN);
+  raise_descriptor_limit();
+  HUTCH_TRY(const auto location, EngineLocation::find());
+  const std::string binary = binary_identity();
+  const std::string stamp = templates_stamp();
+  HUTCH_TRY(auto templates, load_templates({}));
+  HUTCH_TRY(auto keeper, start_keeper(keeper_options(templates)));
+
+  net::io_context context(1);
+  Engine engine(context.get_executor(), std::move(keeper),
+                {.templates = std::move(templates), .ceiling = {.wall = settings.wall_ceiling},
+                 .most_running = settings.most_running});
+  ::unlink(location.socket().c_str());  // the lock of whoever started us says that no other engine is there
+  ::umask(0177);
+  boost::system::error_code failed;
+  Local::acceptor acceptor(context);
+  acceptor.open(Local(), failed);
+  if (!failed) acceptor.bind(Local::endpoint(location.socket().string()), failed);
+  if (!failed) acceptor.listen(net::socket_base::max_listen_connections, failed);
+  if (failed) return make_error(ErrorCode::system, failed.message()).during("listen on " + location.socket().string());
+
+  EngineServer server(context, std::move(acceptor),
+                      {.engine = &engine,
+                       .is_current = [&](const std::string& theirs) {
+                         return theirs == binary && stamp == templates_stamp() && !engine.lost();
+                       },
+                       .idle_exit = settings.idle_exit});
+  net::co_spawn(context, server.accept_clients(), net::detached);
+  net::co_spawn(context, server.watch_keeper(), net::detached);
+  net::co_spawn(context, server.leave_when_idle(settings.idle_exit), net::detached);
+  context.run();
+  return {};
+}
+
+Result<void> serve_private_engine(const EngineSettings& settings, int socket, const std::string& template_name) {
+  ::signal(SIGPIPE, SIG_IGN);
+  net::io_context context(1);
+  EngineHost host{.is_current = [](const std::string&) { return true; }, .retire = [] {}};
+  std::unique_ptr<Engine> engine;
+  auto templates = load_templates(template_name);
+  auto keeper = templates ? start_keeper(keeper_options(*templates)) : Result<KeeperHandle>(templates.error());
+  if (keeper) {
+    engine = std::make_unique<Engine>(context.get_executor(), std::move(*keeper),
+                                      EngineOptions{.templates = std::move(*templates),
+                                                    .ceiling = {.wall = settings.wall_ceiling},
+                                                    .most_running = settings.most_running});
+    host.engine = engine.get();
+    net::co_spawn(context, engine->listen(), net::detached);
+  } else {
+    host.problem = keeper.error();
+  }
+  Local::socket client(context, Local(), socket);
+  net::co_spawn(context, EngineConnection::serve(std::make_shared<EngineConnection>(std::move(client), host)),
+                [&](const std::exception_ptr&) { context.stop(); });
+  context.run();
+  return {};
+}
+
+}  // namespace hutch

@@ -1,0 +1,23 @@
+// The engine as a process: loads the templates, starts the keeper, then serves clients on a Unix socket of mode 0600
+// until nobody has asked for anything for a while; or serves one client on a descriptor it was given.
+#pragma once
+
+#include <chrono>
+#include <string>
+
+#include "base/result.h"
+
+namespace hutch {
+
+struct EngineSettings {
+  std::chrono::milliseconds idle_exit = std::chrono::minutes(10);
+  std::uint32_t most_running = 16;
+  std::chrono::milliseconds wall_ceiling = std::chrono::seconds(300);
+};
+
+// Returns when the engine has left; what it made is gone by then.
+Result<void> serve_engine(const EngineSettings& settings);
+// `socket` is connected to the one client; `template_name` is all it serves.
+Result<void> serve_private_engine(const EngineSettings& settings, int socket, const std::string& template_name);
+
+}  // namespace hutch

@@ -1,0 +1,214 @@
+#include "api/record_json.h"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <boost/json.hpp>
+#include <chrono>
+
+#include "base/utf8.h"
+
+namespace hutch {
+namespace {
+
+namespace json = boost::json;
+
+std::string timestamp(std::int64_t ns) {
+  const std::chrono::sys_time<std::chrono::nanoseconds> time{std::chrono::nanoseconds(ns)};
+  const auto seconds = std::chrono::floor<std::chrono::seconds>(time);
+  const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(time - seconds).count();
+  return fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:03}Z", fmt::gmtime(std::chrono::system_clock::to_time_t(seconds)), ms);
+}
+
+double milliseconds(std::uint64_t us) { return static_cast<double>(us) / 1000.0; }
+
+std::string base64(std::string_view bytes) {
+  constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string result;
+  result.reserve((bytes.size() + 2) / 3 * 4);
+  for (std::size_t i = 0; i < bytes.size(); i += 3) {
+    const auto at = [&](std::size_t j) -> unsigned {
+      return i + j < bytes.size() ? static_cast<unsigned char>(bytes[i + j]) : 0U;
+    };
+    const unsigned three = at(0) << 16 | at(1) << 8 | at(2);
+    result += kDigits[three >> 18 & 63];
+    result += kDigits[three >> 12 & 63];
+    result += i + 1 < bytes.size() ? kDigits[three >> 6 & 63] : '=';
+    result += i + 2 < bytes.size() ? kDigits[three & 63] : '=';
+  }
+  return result;
+}
+
+std::string_view name_of(wire::Status status) {
+  switch (status) {
+    case wire::Status::ok:
+      return "ok";
+    case wire::Status::error:
+      return "error";
+    case wire::Status::timeout:
+      return "timeout";
+    case wire::Status::cancelled:
+      return "cancelled";
+  }
+  return "error";
+}
+
+std::string_view name_of(wire::Change change) {
+  switch (change) {
+    case wire::Change::created:
+      return "created";
+    case wire::Change::modified:
+      return "modified";
+    case wire::Change::deleted:
+      return "deleted";
+  }
+  return "created";
+}
+
+json::value text_or_null(const std::string& text) {
+  return text.empty() ? json::value(nullptr) : json::value(clean_utf8(text));
+}
+
+json::value to_json(const wire::PythonError& python) {
+  json::array traceback;
+  for (const auto& entry : python.traceback) traceback.emplace_back(clean_utf8(entry));
+  return json::object{{"ename", clean_utf8(python.name)},
+                      {"evalue", clean_utf8(python.value)},
+                      {"line", python.line > 0 ? json::value(python.line) : json::value(nullptr)},
+                      {"column", python.column > 0 ? json::value(python.column) : json::value(nullptr)},
+                      {"cell_line", text_or_null(python.source_line)},
+                      {"traceback", std::move(traceback)}};
+}
+
+json::value to_json(const wire::RunError& error) {
+  json::object result{{"category", error.category}, {"code", error.code},   {"message", clean_utf8(error.message)},
+                      {"hint", error.hint},         {"fix", error.fix},     {"state", error.state},
+                      {"retryable", error.retryable}};
+  result["python"] = error.python ? to_json(*error.python) : json::value(nullptr);
+  result["limit"] = error.limit_name.empty() ? json::value(nullptr)
+                                             : json::value(json::object{{"name", error.limit_name},
+                                                                        {"value", error.limit_value},
+                                                                        {"used", error.limit_used},
+                                                                        {"unit", error.limit_unit}});
+  return result;
+}
+
+json::array to_json(const std::vector<wire::FileEntry>& files) {
+  json::array result;
+  for (const auto& file : files) {
+    result.push_back(json::object{{"path", clean_utf8(file.path)},
+                                  {"size", file.size},
+                                  {"mime_type", text_or_null(file.mime_type)},
+                                  {"sha256", text_or_null(file.sha256)},
+                                  {"modified_at", file.modified_ns != 0 ? json::value(timestamp(file.modified_ns))
+                                                                        : json::value(nullptr)},
+                                  {"change", name_of(file.change)}});
+  }
+  return result;
+}
+
+// Neighbouring pieces of one stream are one event unless a character would be cut in two between them.
+json::array to_json(const std::vector<wire::OutputEvent>& events) {
+  json::array result;
+  std::string carried[2];
+  for (std::size_t i = 0; i < events.size(); ++i) {
+    const auto stream = static_cast<std::size_t>(events[i].stream);
+    std::string text = std::move(carried[stream]) + events[i].data;
+    carried[stream].clear();
+    const bool more = std::any_of(events.begin() + static_cast<std::ptrdiff_t>(i) + 1, events.end(),
+                                  [&](const auto& later) { return later.stream == events[i].stream; });
+    if (more) {
+      const std::size_t whole = complete_utf8_prefix(text);
+      carried[stream] = text.substr(whole);
+      text.resize(whole);
+    }
+    if (text.empty()) continue;
+    result.push_back(json::object{{"type", stream == 0 ? "stdout" : "stderr"},
+                                  {"time_ms", milliseconds(events[i].at_us)},
+                                  {"text", clean_utf8(text)}});
+  }
+  return result;
+}
+
+json::object usage_of(const wire::Record& record) {
+  const auto& usage = record.usage;
+  const double percent = usage.wall_us == 0 ? 0.0
+                                            : 100.0 * static_cast<double>(usage.cpu_us) /
+                                                  static_cast<double>(usage.wall_us);
+  return {{"wall_ms", milliseconds(usage.wall_us)},
+          {"cpu_ms", milliseconds(usage.cpu_us)},
+          {"cpu_percent", percent},
+          {"peak_memory_bytes", usage.peak_memory},
+          {"memory_source", usage.memory_source},
+          {"scratch_bytes", usage.scratch_used},
+          {"output_bytes", usage.output}};
+}
+
+void add_streams(json::object& result, const std::vector<wire::OutputEvent>& events) {
+  std::string streams[2];
+  for (const auto& event : events) streams[static_cast<std::size_t>(event.stream)] += event.data;
+  result["stdout"] = clean_utf8(streams[0]);
+  result["stderr"] = clean_utf8(streams[1]);
+  if (!is_utf8(streams[0])) result["stdout_base64"] = base64(streams[0]);
+  if (!is_utf8(streams[1])) result["stderr_base64"] = base64(streams[1]);
+}
+
+}  // namespace
+
+std::string record_to_json(const wire::Record& record, const std::vector<wire::OutputEvent>& events,
+                           const std::vector<wire::FileEntry>& files) {
+  json::object result{{"execution_id", record.execution_id}, {"status", name_of(record.status)},
+                      {"language", "python"},                {"template", record.template_name},
+                      {"started_at", timestamp(record.started_at_ns)}, {"exit_code", record.exit_code},
+                      {"start", record.warm ? "warm" : "cold"}};
+  add_streams(result, events);
+  result["truncated"] = json::object{
+      {"stdout", record.stdout_truncated}, {"stderr", record.stderr_truncated}, {"files", record.files_truncated}};
+  result["error"] = record.error ? to_json(*record.error) : json::value(nullptr);
+  result["files"] = to_json(files);
+  result["usage"] = usage_of(record);
+  result["phases"] = json::object{{"setup_ms", milliseconds(record.phases.setup_us)},
+                                  {"validation_ms", milliseconds(record.phases.validation_us)},
+                                  {"execution_ms", milliseconds(record.phases.execution_us)},
+                                  {"collection_ms", milliseconds(record.phases.collection_us)},
+                                  {"total_ms", milliseconds(record.phases.total_us)}};
+  json::array walls;
+  for (const auto& wall : record.walls) {
+    walls.push_back(json::object{{"name", wall.name}, {"up", wall.up}, {"detail", wall.detail}});
+  }
+  result["walls"] = std::move(walls);
+  json::array denials;
+  for (const auto& denial : record.denials) {
+    denials.push_back(json::object{{"syscall", denial.syscall},
+                                   {"detail", text_or_null(denial.detail)},
+                                   {"count", denial.count},
+                                   {"hint", denial.hint}});
+  }
+  result["denials"] = std::move(denials);
+  json::array steps;
+  for (const auto& step : record.steps) {
+    steps.push_back(json::object{{"name", step.name}, {"ms", milliseconds(step.duration_us)}});
+  }
+  result["steps"] = std::move(steps);
+  json::array notices;
+  for (const auto& notice : record.notices) notices.emplace_back(notice);
+  result["notices"] = std::move(notices);
+  result["events"] = to_json(events);
+  return json::serialize(result);
+}
+
+std::string failure_to_json(const wire::Failed& failure) {
+  const bool request = failure.code == "bad_arguments" || failure.code == "unknown_template";
+  json::object error{{"category", request ? "invalid_request" : "internal"},
+                     {"code", failure.code},
+                     {"message", clean_utf8(failure.message)},
+                     {"hint", clean_utf8(failure.hint)},
+                     {"fix", request ? "change_code" : "ask_operator"},
+                     {"state", "lost"},
+                     {"retryable", false},
+                     {"step", text_or_null(failure.step)}};
+  return json::serialize(json::object{{"status", "error"}, {"exit_code", 125}, {"error", std::move(error)}});
+}
+
+}  // namespace hutch

@@ -1,0 +1,17 @@
+// The record of a run as JSON: the same names everywhere. Program output is cleaned to valid UTF-8 here and nowhere
+// else; bytes that were not text are in `stdout_base64` and `stderr_base64` as well, so nothing is lost.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "wire/engine_messages.h"
+
+namespace hutch {
+
+std::string record_to_json(const wire::Record& record, const std::vector<wire::OutputEvent>& events,
+                           const std::vector<wire::FileEntry>& files);
+// Hutch's own failure in the same shape, so that a caller never has to guess: exit code 125, an error, nothing else.
+std::string failure_to_json(const wire::Failed& failure);
+
+}  // namespace hutch

@@ -1,0 +1,93 @@
+#include "base/utf8.h"
+
+#include <array>
+#include <cstdio>
+
+namespace hutch {
+namespace {
+
+constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
+
+struct Sequence {
+  std::size_t length = 1;  // bytes consumed
+  bool valid = false;
+  bool truncated = false;  // valid so far, but the input ends
+};
+
+// Table 3-7 of the Unicode standard: the allowed range of the second byte depends on the first.
+Sequence read_sequence(std::string_view bytes) {
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(bytes[i]); };
+  const unsigned char first = byte(0);
+  if (first < 0x80) return {.length = 1, .valid = true};
+  std::size_t need = 0;
+  unsigned char low = 0x80;
+  unsigned char high = 0xBF;
+  if (first >= 0xC2 && first <= 0xDF) {
+    need = 2;
+  } else if (first >= 0xE0 && first <= 0xEF) {
+    need = 3;
+    if (first == 0xE0) low = 0xA0;
+    if (first == 0xED) high = 0x9F;
+  } else if (first >= 0xF0 && first <= 0xF4) {
+    need = 4;
+    if (first == 0xF0) low = 0x90;
+    if (first == 0xF4) high = 0x8F;
+  } else {
+    return {};
+  }
+  for (std::size_t i = 1; i < need; ++i) {
+    if (i == bytes.size()) return {.length = i, .valid = false, .truncated = true};
+    if (byte(i) < low || byte(i) > high) return {.length = i, .valid = false};
+    low = 0x80;
+    high = 0xBF;
+  }
+  return {.length = need, .valid = true};
+}
+
+}  // namespace
+
+std::string clean_utf8(std::string_view bytes) {
+  std::string result;
+  result.reserve(bytes.size());
+  while (!bytes.empty()) {
+    const Sequence sequence = read_sequence(bytes);
+    result.append(sequence.valid ? bytes.substr(0, sequence.length) : kReplacement);
+    bytes.remove_prefix(sequence.length);
+  }
+  return result;
+}
+
+bool is_utf8(std::string_view bytes) {
+  while (!bytes.empty()) {
+    const Sequence sequence = read_sequence(bytes);
+    if (!sequence.valid) return false;
+    bytes.remove_prefix(sequence.length);
+  }
+  return true;
+}
+
+std::size_t complete_utf8_prefix(std::string_view bytes) {
+  const std::size_t look = bytes.size() > 3 ? bytes.size() - 3 : 0;
+  for (std::size_t i = look; i < bytes.size(); ++i) {
+    if (read_sequence(bytes.substr(i)).truncated) return i;
+  }
+  return bytes.size();
+}
+
+std::string printable(std::string_view bytes) {
+  const std::string text = clean_utf8(bytes);
+  std::string result;
+  for (const char character : text) {
+    const auto code = static_cast<unsigned char>(character);
+    if (code < 0x20 || code == 0x7F) {
+      std::array<char, 5> escaped{};
+      std::snprintf(escaped.data(), escaped.size(), "\\x%02x", static_cast<unsigned>(code));
+      result += escaped.data();
+    } else {
+      result += character;
+    }
+  }
+  return result;
+}
+
+}  // namespace hutch

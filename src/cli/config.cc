@@ -1,0 +1,171 @@
+#include "cli/config.h"
+
+#include <fmt/format.h>
+
+#define TOML_EXCEPTIONS 0
+#define TOML_ENABLE_FORMATTERS 0
+#include <toml++/toml.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <functional>
+#include <optional>
+
+#include "cli/arguments.h"
+
+namespace hutch {
+namespace {
+
+struct Key {
+  const char* name;
+  std::function<Result<void>(Config&, const std::string&)> set;
+  std::function<std::string(const Config&)> show;
+};
+
+Result<std::uint32_t> parse_count(const std::string& text) {
+  char* end = nullptr;
+  const unsigned long value = std::strtoul(text.c_str(), &end, 10);
+  if (text.empty() || *end != '\0' || text.front() == '-' || value > 0xffffffffUL) {
+    return make_error(ErrorCode::invalid_argument, "not a number: " + text);
+  }
+  return static_cast<std::uint32_t>(value);
+}
+
+std::string show_time(std::chrono::milliseconds time) {
+  return fmt::format("{:g}", static_cast<double>(time.count()) / 1000.0);
+}
+
+template <class Get>
+Key time_key(const char* name, Get get) {
+  return {name,
+          [get](Config& config, const std::string& text) -> Result<void> {
+            HUTCH_TRY(get(config), parse_seconds(text));
+            return {};
+          },
+          [get](const Config& config) { return show_time(get(const_cast<Config&>(config))); }};
+}
+
+template <class Get>
+Key size_key(const char* name, Get get) {
+  return {name,
+          [get](Config& config, const std::string& text) -> Result<void> {
+            HUTCH_TRY(get(config), parse_size(text));
+            return {};
+          },
+          [get](const Config& config) { return std::to_string(get(const_cast<Config&>(config)).count); }};
+}
+
+template <class Get>
+Key count_key(const char* name, Get get) {
+  return {name,
+          [get](Config& config, const std::string& text) -> Result<void> {
+            HUTCH_TRY(get(config), parse_count(text));
+            return {};
+          },
+          [get](const Config& config) { return std::to_string(get(const_cast<Config&>(config))); }};
+}
+
+// Every key there is; the file, the variables and `hutch config` all follow this table.
+const std::vector<Key>& keys() {
+  static const std::vector<Key> table = {
+      {"template",
+       [](Config& config, const std::string& text) -> Result<void> {
+         config.template_name = text;
+         return {};
+       },
+       [](const Config& config) { return config.template_name; }},
+      time_key("limits.timeout", [](Config& c) -> auto& { return c.limits.wall; }),
+      time_key("limits.cpu_time", [](Config& c) -> auto& { return c.limits.cpu; }),
+      size_key("limits.memory", [](Config& c) -> auto& { return c.limits.memory; }),
+      count_key("limits.cpu_percent", [](Config& c) -> auto& { return c.limits.cpu_percent; }),
+      count_key("limits.processes", [](Config& c) -> auto& { return c.limits.processes; }),
+      count_key("limits.open_files", [](Config& c) -> auto& { return c.limits.open_files; }),
+      size_key("limits.scratch", [](Config& c) -> auto& { return c.limits.scratch; }),
+      count_key("limits.inodes", [](Config& c) -> auto& { return c.limits.inodes; }),
+      size_key("limits.output", [](Config& c) -> auto& { return c.limits.output; }),
+      time_key("engine.max_timeout", [](Config& c) -> auto& { return c.engine.wall_ceiling; }),
+      time_key("engine.idle_exit", [](Config& c) -> auto& { return c.engine.idle_exit; }),
+      count_key("engine.max_running", [](Config& c) -> auto& { return c.engine.most_running; }),
+  };
+  return table;
+}
+
+Result<void> set(Config& config, std::vector<std::string>& origins, const std::string& name, const std::string& value,
+                 const std::string& origin) {
+  for (std::size_t i = 0; i < keys().size(); ++i) {
+    if (keys()[i].name != name) continue;
+    auto done = keys()[i].set(config, value);
+    if (!done) return std::move(done).error().during(origin + ": " + name);
+    origins[i] = origin;
+    return {};
+  }
+  std::string known;
+  for (const auto& key : keys()) known += std::string(known.empty() ? "" : ", ") + key.name;
+  return make_error(ErrorCode::invalid_argument, origin + ": unknown key " + name).with_hint("known keys: " + known);
+}
+
+std::optional<std::string> as_text(const toml::node& node) {
+  if (const auto text = node.value_exact<std::string>()) return text;
+  if (const auto number = node.value_exact<std::int64_t>()) return std::to_string(*number);
+  if (const auto number = node.value_exact<double>()) return fmt::format("{}", *number);
+  return std::nullopt;
+}
+
+Result<void> read_table(Config& config, std::vector<std::string>& origins, const toml::table& table,
+                        const std::string& prefix, const std::string& path) {
+  for (const auto& [key, node] : table) {
+    const std::string name = prefix + std::string(key.str());
+    if (const auto* inner = node.as_table()) {
+      HUTCH_TRY(read_table(config, origins, *inner, name + ".", path));
+      continue;
+    }
+    const auto text = as_text(node);
+    if (!text) return make_error(ErrorCode::invalid_argument, path + ": " + name + " must be a number or a text");
+    HUTCH_TRY(set(config, origins, name, *text, path));
+  }
+  return {};
+}
+
+std::filesystem::path config_path() {
+  if (const char* named = std::getenv("HUTCH_CONFIG")) return named;
+  if (const char* base = std::getenv("XDG_CONFIG_HOME")) return std::filesystem::path(base) / "hutch/config.toml";
+  if (const char* home = std::getenv("HOME")) return std::filesystem::path(home) / ".config/hutch/config.toml";
+  return {};
+}
+
+Result<void> read_file(Config& config, std::vector<std::string>& origins) {
+  const auto path = config_path();
+  std::error_code failed;
+  if (path.empty() || !std::filesystem::exists(path, failed)) {
+    if (std::getenv("HUTCH_CONFIG") == nullptr) return {};
+    return make_error(ErrorCode::not_found, "HUTCH_CONFIG names a file that is not there: " + path.string());
+  }
+  const auto parsed = toml::parse_file(path.string());
+  if (!parsed) {
+    return make_error(ErrorCode::invalid_argument,
+                      fmt::format("{}:{}: {}", path.string(), parsed.error().source().begin.line,
+                                  parsed.error().description()));
+  }
+  return read_table(config, origins, parsed.table(), "", path.string());
+}
+
+}  // namespace
+
+Result<Config> Config::load() {
+  Config config;
+  std::vector<std::string> origins(keys().size(), "default");
+  HUTCH_TRY(read_file(config, origins));
+  for (const auto& key : keys()) {
+    std::string variable = "HUTCH_";
+    for (const char letter : std::string_view(key.name)) {
+      variable += letter == '.' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(letter)));
+    }
+    if (const char* value = std::getenv(variable.c_str())) HUTCH_TRY(set(config, origins, key.name, value, variable));
+  }
+  for (std::size_t i = 0; i < keys().size(); ++i) {
+    config.entries.push_back({.key = keys()[i].name, .value = keys()[i].show(config), .origin = origins[i]});
+  }
+  return config;
+}
+
+}  // namespace hutch

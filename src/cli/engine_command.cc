@@ -1,0 +1,91 @@
+#include "cli/engine_command.h"
+
+#include <fmt/format.h>
+
+#include <boost/json.hpp>
+
+#include "api/engine_client.h"
+#include "api/engine_server.h"
+#include "cli/report.h"
+
+namespace hutch {
+namespace {
+
+constexpr int kPrivateSocket = 3;
+
+int own_failure(const Error& error) {
+  Report().error(error.message, error.hint);
+  return kOwnFailure;
+}
+
+Result<EngineClient> reach() {
+  HUTCH_TRY(const auto location, EngineLocation::find());
+  return EngineClient::connect(location);
+}
+
+// The client that started us reads these words from the log.
+int engine_failure(const Error& error) {
+  fmt::print(stderr, "hutch: engine: {}\n", error.message);
+  if (!error.hint.empty()) fmt::print(stderr, "hint: {}\n", error.hint);
+  return kOwnFailure;
+}
+
+}  // namespace
+
+int engine_status(OutputFormat format) {
+  auto client = reach();
+  if (!client) {
+    if (format == OutputFormat::json) {
+      fmt::print("{}\n", boost::json::serialize(boost::json::object{{"running", false}}));
+    } else {
+      fmt::print("no engine is running; `hutch run` starts one\n");
+    }
+    return 0;
+  }
+  const auto status = client->status();
+  if (!status) return own_failure(status.error());
+  const auto location = EngineLocation::find();
+  if (format == OutputFormat::json) {
+    boost::json::array templates(status->templates.begin(), status->templates.end());
+    fmt::print("{}\n", boost::json::serialize(boost::json::object{{"running", true},
+                                                                  {"pid", status->pid},
+                                                                  {"uptime_ms", status->uptime_ms},
+                                                                  {"runs", status->runs},
+                                                                  {"running_now", status->running},
+                                                                  {"waiting", status->waiting},
+                                                                  {"idle_exit_ms", status->idle_exit_ms},
+                                                                  {"templates", std::move(templates)},
+                                                                  {"limits", status->limits},
+                                                                  {"filter", status->filter},
+                                                                  {"log", location->log().string()}}));
+    return 0;
+  }
+  fmt::print("engine {} up {:.0f} s: {} runs, {} running, {} waiting\n", status->pid,
+             static_cast<double>(status->uptime_ms) / 1000, status->runs, status->running, status->waiting);
+  fmt::print("templates: {}\nlimits: {}\nsystem call filter: {}\nlog: {}\n", fmt::join(status->templates, ", "),
+             status->limits, status->filter, location->log().string());
+  fmt::print("leaves after {:g} idle minutes\n", static_cast<double>(status->idle_exit_ms) / 60'000);
+  return 0;
+}
+
+int engine_stop() {
+  auto client = reach();
+  if (!client) {
+    fmt::print("no engine is running\n");
+    return 0;
+  }
+  if (const auto stopped = client->stop(); !stopped) return own_failure(stopped.error());
+  return 0;
+}
+
+int engine_serve(const Config& config) {
+  const auto served = serve_engine(config.engine);
+  return served ? 0 : engine_failure(served.error());
+}
+
+int engine_private(const Config& config, const std::string& template_name) {
+  const auto served = serve_private_engine(config.engine, kPrivateSocket, template_name);
+  return served ? 0 : engine_failure(served.error());
+}
+
+}  // namespace hutch

@@ -1,0 +1,171 @@
+// The `hutch` command: what can be typed, and who does it.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <boost/json.hpp>
+#include <string>
+
+#include "cli/config.h"
+#include "cli/engine_command.h"
+#include "cli/report.h"
+#include "cli/run_command.h"
+#include "cli/template_command.h"
+#include "session/template_store.h"
+
+namespace {
+
+using hutch::Config;
+using hutch::OutputFormat;
+using hutch::RunOptions;
+
+void add_limits(CLI::App& command, RunOptions& options) {
+  const std::string group = "Limits";
+  command.add_option("--timeout", options.timeout, "Wall time in seconds, 0.1 to 300 (default 30)")->group(group);
+  command.add_option("--cpu-time", options.cpu_time, "Processor seconds, all processes together (default 30)")->group(group);
+  command.add_option("--memory", options.memory, "Memory, like 512M (the default) or 2G")->group(group);
+  command.add_option("--cpu", options.cpu_percent, "Share of processors in percent; 100, one core, is the default")->group(group);
+  command.add_option("--processes", options.processes, "Processes and threads at once (default 64)")->group(group);
+  command.add_option("--open-files", options.open_files, "Open files per process (default 1024)")->group(group);
+  command.add_option("--scratch", options.scratch, "Space for /workspace and /tmp (default 64M)")->group(group);
+  command.add_option("--inodes", options.inodes, "Files in that space (default 16384)")->group(group);
+  command.add_option("--output-limit", options.output, "Bytes of stdout and stderr together (default 8M)")->group(group);
+  command.add_flag("--weaker-limits", options.weaker_limits,
+                   "Where there are no control groups: let rlimits and a watchdog stand in, and say so")
+      ->group(group);
+}
+
+void add_common(CLI::App& command, RunOptions& options) {
+  command.add_option("--template", options.template_name, "Which template (default: `default`, or `bare` if not built)");
+  command.add_option("--env", options.environment, "NAME=VALUE for the program; may be repeated")->take_all()->allow_extra_args(false);
+  command.add_flag("--no-engine", options.no_engine, "Run in the foreground, starting the interpreter inside the sandbox");
+}
+
+int config_command(const Config& config, OutputFormat format) {
+  boost::json::object all;
+  for (const auto& entry : config.entries) {
+    if (format == OutputFormat::json) {
+      all[entry.key] = boost::json::object{{"value", entry.value}, {"origin", entry.origin}};
+    } else {
+      fmt::print("{:<22} {:<14} {}\n", entry.key, entry.value.empty() ? "-" : entry.value, entry.origin);
+    }
+  }
+  if (format == OutputFormat::json) fmt::print("{}\n", boost::json::serialize(all));
+  return 0;
+}
+
+int own_failure(const hutch::Error& error) {
+  hutch::Report().error(error.message, error.hint);
+  return hutch::kOwnFailure;
+}
+
+hutch::Result<hutch::TemplateStore> open_store() {
+  HUTCH_TRY(const auto paths, hutch::TemplatePaths::from_environment());
+  return hutch::TemplateStore::open(paths);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app{"Hutch runs Python that you do not trust, in a sandbox that it cannot leave.\n\n"
+               "  hutch run -c 'print(6 * 7)'\n"
+               "  hutch run analysis.py --in data.csv --out results\n"
+               "  hutch run --json --timeout 10 script.py -- argument"};
+  app.require_subcommand(1);
+  app.set_version_flag("--version", "hutch " HUTCH_VERSION);
+  app.failure_message(CLI::FailureMessage::help);
+  int result = 0;
+
+  RunOptions run;
+  auto* run_app = app.add_subcommand("run", "Run a program in a fresh sandbox");
+  std::vector<std::string> words;
+  auto* code = run_app->add_option("-c", run.code, "The program itself");
+  run_app->add_option("FILE", words, "A Python file, or - for standard input; then the program's arguments");
+  run_app->add_option("--in", run.inputs, "PATH or PATH:NAME to put into /workspace; may be repeated")->take_all()->allow_extra_args(false);
+  run_app->add_option("--out", run.output_directory, "Directory for the files that the program creates or changes");
+  run_app->add_flag("--json", run.json, "Print the whole record as JSON instead of the program's output");
+  run_app->add_flag("--quiet", run.quiet, "Nothing on standard error but what the program writes");
+  run_app->add_flag("--explain", run.explain, "Say where the time went, which walls were up, what was denied");
+  run_app->add_option("--inject-fault", run.fault, "Make one set-up step fail (for tests)")->group("");
+  add_common(*run_app, run);
+  add_limits(*run_app, run);
+
+  RunOptions shell;
+  auto* shell_app = app.add_subcommand("shell", "An interactive prompt in one sandbox");
+  add_common(*shell_app, shell);
+  add_limits(*shell_app, shell);
+
+  bool json = false;
+  auto* engine_app = app.add_subcommand("engine", "The background engine that makes the second run fast");
+  engine_app->require_subcommand(1);
+  auto* status_app = engine_app->add_subcommand("status", "Is it running, and what has it done");
+  status_app->add_flag("--json", json);
+  auto* stop_app = engine_app->add_subcommand("stop", "Finish what is running, then leave");
+  auto* serve_app = engine_app->add_subcommand("serve")->group("");
+  auto* private_app = engine_app->add_subcommand("private")->group("");
+  std::string name;
+  private_app->add_option("TEMPLATE", name)->required();
+
+  auto* template_app = app.add_subcommand("template", "The environments that programs run in");
+  template_app->require_subcommand(1);
+  bool force = false;
+  auto* build_app = template_app->add_subcommand("build", "Download and install a template's packages");
+  build_app->add_option("NAME", name)->required();
+  build_app->add_flag("--force", force, "Build anew what is already built");
+  build_app->add_flag("--json", json);
+  auto* list_app = template_app->add_subcommand("list", "Every template and its state");
+  list_app->add_flag("--json", json);
+  auto* show_app = template_app->add_subcommand("show", "What is in a template");
+  show_app->add_option("NAME", name)->required();
+  show_app->add_flag("--json", json);
+  auto* rm_app = template_app->add_subcommand("rm", "Remove what was built");
+  rm_app->add_option("NAME", name)->required();
+
+  auto* config_app = app.add_subcommand("config", "The effective configuration, and where each value comes from");
+  config_app->add_flag("--json", json);
+
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& problem) {
+    const bool asked = problem.get_exit_code() == 0;
+    return asked ? app.exit(problem) : (app.exit(problem), hutch::kOwnFailure);
+  }
+
+  const auto config = Config::load();
+  if (!config) return own_failure(config.error());
+  const OutputFormat format = json ? OutputFormat::json : OutputFormat::text;
+  if (*run_app) {
+    run.has_code = code->count() > 0;
+    if (!run.has_code) {
+      if (words.empty()) return own_failure({.message = "nothing to run", .hint = "hutch run FILE, hutch run - or hutch run -c CODE"});
+      run.file = words.front();
+      words.erase(words.begin());
+    }
+    run.arguments = words;
+    result = hutch::run_command(run, *config);
+  } else if (*shell_app) {
+    result = hutch::shell_command(shell, *config);
+  } else if (*status_app) {
+    result = hutch::engine_status(format);
+  } else if (*stop_app) {
+    result = hutch::engine_stop();
+  } else if (*serve_app) {
+    result = hutch::engine_serve(*config);
+  } else if (*private_app) {
+    result = hutch::engine_private(*config, name);
+  } else if (*config_app) {
+    result = config_command(*config, format);
+  } else {
+    const auto store = open_store();
+    if (!store) return own_failure(store.error());
+    if (*build_app) {
+      result = hutch::template_build(*store, name, force ? hutch::Rebuild::always : hutch::Rebuild::if_missing, format);
+    } else if (*list_app) {
+      result = hutch::template_list(*store, format);
+    } else if (*show_app) {
+      result = hutch::template_show(*store, name, format);
+    } else {
+      result = hutch::template_rm(*store, name);
+    }
+  }
+  return result;
+}

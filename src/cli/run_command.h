@@ -1,0 +1,37 @@
+// `hutch run`: the client side of one run.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/config.h"
+#include "wire/engine_messages.h"
+
+namespace hutch {
+
+struct RunOptions {
+  std::string file;  // a path, or "-" for standard input
+  std::string code;  // -c
+  bool has_code = false;
+  std::vector<std::string> arguments;
+  std::vector<std::string> inputs;       // --in
+  std::string output_directory;          // --out
+  std::vector<std::string> environment;  // --env
+  std::string template_name;
+  std::string timeout, cpu_time, memory, scratch, output;  // as typed; empty: the configuration's
+  std::uint32_t cpu_percent = 0, processes = 0, open_files = 0, inodes = 0;
+  bool json = false;
+  bool quiet = false;
+  bool explain = false;
+  bool no_engine = false;
+  bool weaker_limits = false;
+  std::string fault;
+};
+
+int run_command(const RunOptions& options, const Config& config);
+int shell_command(const RunOptions& options, const Config& config);
+
+// Shared by the two: limits, template and environment of a request.
+Result<wire::RunRequest> make_request(const RunOptions& options, const Config& config, std::string& notice);
+
+}  // namespace hutch

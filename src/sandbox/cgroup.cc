@@ -1,0 +1,284 @@
+#include "sandbox/cgroup.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pwd.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <array>
+#include <utility>
+#include <vector>
+
+#include "sandbox/cgroup_files.h"
+
+namespace hutch {
+
+using cgroup_internal::AppliedLimits;
+using cgroup_internal::Controllers;
+using cgroup_internal::Group;
+using cgroup_internal::Hierarchy;
+using cgroup_internal::Mount;
+using cgroup_internal::Tree;
+
+namespace {
+
+Error no_group() { return make_error(ErrorCode::internal, "the sandbox has no control group"); }
+
+std::string user_name(uid_t uid) {
+  passwd entry{};
+  passwd* found = nullptr;
+  std::array<char, 4096> buffer;
+  if (::getpwuid_r(uid, &entry, buffer.data(), buffer.size(), &found) == 0 && found != nullptr) return entry.pw_name;
+  return std::to_string(uid);
+}
+
+// systemd hands a user's scope only the controllers that it was itself given for that user; where it is known to lack
+// one, a scope would not help.
+bool user_manager_lacks_controllers(const CgroupSearch& search, const std::vector<Mount>& mounts) {
+  const std::string uid = std::to_string(search.uid);
+  for (const Mount& mount : mounts) {
+    if (mount.version != CgroupVersion::v2) continue;
+    const auto text = cgroup_internal::read_file(
+        AT_FDCWD, mount.point + "/user.slice/user-" + uid + ".slice/user@" + uid + ".service/cgroup.controllers");
+    if (!text) continue;
+    const Controllers offered = cgroup_internal::parse_controllers(*text, ' ');
+    return (offered & cgroup_internal::kNeededV2) != cgroup_internal::kNeededV2;
+  }
+  return false;
+}
+
+std::string hint_for(const CgroupSearch& search, const std::vector<Mount>& mounts) {
+  if (search.uid == 0) return "Run: mount -o remount,rw /sys/fs/cgroup";
+  if (search.systemd && !user_manager_lacks_controllers(search, mounts)) {
+    return "Run: systemd-run --user --scope -p Delegate=yes -- hutch run ...";
+  }
+  return "Run: sudo hutch doctor --delegate " + (search.user.empty() ? std::to_string(search.uid) : search.user);
+}
+
+// Relative, and going nowhere but down.
+bool is_plain(const std::string& place) {
+  return !place.starts_with('/') && !place.ends_with('/') && !("/" + place + "/").contains("/../");
+}
+
+}  // namespace
+
+Cgroup::Cgroup() = default;
+Cgroup::Cgroup(std::unique_ptr<Group> group) : group_(std::move(group)) {}
+Cgroup::Cgroup(Cgroup&&) noexcept = default;
+Cgroup& Cgroup::operator=(Cgroup&&) noexcept = default;
+Cgroup::~Cgroup() = default;
+
+Result<void> Cgroup::apply(const Limits& limits) {
+  if (!group_) return no_group();
+  const AppliedLimits wanted{.memory = limits.memory.count,
+                             .cpu_percent = limits.cpu_percent,
+                             .processes = limits.processes + 1};  // init is one of them
+  if (group_->applied == wanted) return {};
+  group_->applied.reset();  // unknown if a write fails half-way
+  switch (group_->tree->version) {
+    case CgroupVersion::v1:
+      HUTCH_TRY(cgroup_internal::v1::apply(*group_, wanted));
+      break;
+    case CgroupVersion::v2:
+      HUTCH_TRY(cgroup_internal::v2::apply(*group_, wanted));
+      break;
+  }
+  group_->applied = wanted;
+  return {};
+}
+
+Result<void> Cgroup::attach(pid_t pid) {
+  if (!group_) return no_group();
+  const Tree& tree = *group_->tree;
+  const char* list = tree.version == CgroupVersion::v1 ? "tasks" : "cgroup.procs";
+  for (const Hierarchy& hierarchy : tree.hierarchies) {
+    auto written = cgroup_internal::write_file(hierarchy.directory.get(), group_->file(list), std::to_string(pid));
+    if (!written) return std::move(written).error().during("attach in " + hierarchy.path);
+  }
+  return {};
+}
+
+std::span<const UniqueFd> Cgroup::attach_fds() const {
+  if (!group_) return {};
+  return group_->attach;
+}
+
+void Cgroup::close_attach_fds() {
+  if (group_) group_->attach.clear();
+}
+
+Result<CgroupUsage> Cgroup::usage() const {
+  if (!group_) return no_group();
+  const bool is_v1 = group_->tree->version == CgroupVersion::v1;
+  CgroupUsage usage;
+  HUTCH_TRY(const std::uint64_t cpu, cgroup_internal::read_number(group_->cpu.get(), is_v1 ? "" : "usage_usec"));
+  usage.cpu_us = is_v1 ? cpu / 1000 : cpu;
+  if (group_->peak) {
+    HUTCH_TRY(usage.peak_memory, cgroup_internal::read_number(group_->peak.get(), ""));
+  }
+  HUTCH_TRY(usage.memory_now, cgroup_internal::read_number(group_->memory.get(), ""));
+  HUTCH_TRY(usage.oom_kills, cgroup_internal::read_number(group_->oom.get(), "oom_kill"));
+  HUTCH_TRY(usage.process_limit_hits, cgroup_internal::read_number(group_->processes.get(), "max"));
+  return usage;
+}
+
+void Cgroup::kill_all() {
+  if (!group_) return;
+  const int directory = group_->tree->hierarchies.front().directory.get();
+  switch (group_->tree->version) {
+    case CgroupVersion::v1:
+      cgroup_internal::kill_members(cgroup_internal::v1::member_lists(*group_));
+      break;
+    case CgroupVersion::v2:
+      if (cgroup_internal::v2::kill(directory, group_->name)) break;
+      const cgroup_internal::MemberList list{.directory = directory, .path = group_->file("cgroup.procs")};
+      cgroup_internal::kill_members({&list, 1});
+      break;
+  }
+}
+
+Result<void> Cgroup::destroy() {
+  if (!group_) return {};
+  constexpr int kMostAttempts = 12;
+  constexpr timespec kPause{.tv_sec = 0, .tv_nsec = 500'000};
+  int error = 0;
+  for (int attempt = 0; attempt < kMostAttempts; ++attempt) {
+    error = group_->remove();
+    if (error == 0) {
+      group_.reset();
+      return {};
+    }
+    if (error != EBUSY) break;
+    ::nanosleep(&kPause, nullptr);
+  }
+  return system_error(error).during("remove control group " + group_->name);
+}
+
+Result<CgroupSearch> CgroupSearch::of_this_process() {
+  CgroupSearch search;
+  HUTCH_TRY(search.mounts_text, cgroup_internal::read_file(AT_FDCWD, "/proc/self/mountinfo"));
+  HUTCH_TRY(search.self_text, cgroup_internal::read_file(AT_FDCWD, "/proc/self/cgroup"));
+  search.uid = ::geteuid();
+  search.user = user_name(search.uid);
+  search.systemd = ::access("/run/systemd/system", F_OK) == 0;
+  return search;
+}
+
+CgroupRoot::CgroupRoot(std::unique_ptr<Tree> tree) : tree_(std::move(tree)) {}
+CgroupRoot::CgroupRoot(CgroupRoot&&) noexcept = default;
+CgroupRoot& CgroupRoot::operator=(CgroupRoot&&) noexcept = default;
+CgroupRoot::~CgroupRoot() = default;
+
+Result<CgroupRoot> CgroupRoot::open(const CgroupSearch& search) {
+  if (!is_plain(search.place)) {
+    return make_error(ErrorCode::invalid_argument, "control group place must be a relative path: " + search.place);
+  }
+  auto tree = std::make_unique<Tree>();
+  tree->on_made = search.on_made;
+  HUTCH_TRY(tree->proc, cgroup_internal::open_directory(AT_FDCWD, "/proc"));
+  HUTCH_TRY(tree->maker, cgroup_internal::this_maker(tree->proc.get()));
+
+  const std::vector<Mount> mounts = cgroup_internal::parse_mounts(search.mounts_text);
+  auto second = cgroup_internal::v2::find(search, mounts);
+  if (second) {
+    tree->version = CgroupVersion::v2;
+    tree->hierarchies = std::move(*second);
+    return CgroupRoot{std::move(tree)};
+  }
+  auto first = cgroup_internal::v1::find(search, mounts);
+  if (first) {
+    tree->version = CgroupVersion::v1;
+    tree->hierarchies = std::move(*first);
+    return CgroupRoot{std::move(tree)};
+  }
+  return make_error(ErrorCode::unsupported, "no control group to put sandboxes in: cgroup v2: " +
+                                                second.error().message + "; cgroup v1: " + first.error().message)
+      .with_hint(hint_for(search, mounts));
+}
+
+Result<Cgroup> CgroupRoot::create(std::uint64_t id) {
+  auto group = std::make_unique<Group>();
+  group->tree = tree_.get();
+  group->name = cgroup_internal::name_prefix(tree_->maker) + std::to_string(id);
+  group->made.resize(tree_->hierarchies.size());
+  for (std::size_t i = 0; i < tree_->hierarchies.size(); ++i) {
+    const Hierarchy& hierarchy = tree_->hierarchies[i];
+    if (::mkdirat(hierarchy.directory.get(), group->name.c_str(), 0755) != 0) {
+      return system_error(errno).during("make control group " + hierarchy.path + "/" + group->name);
+    }
+    group->made[i] = true;
+    if (tree_->on_made == nullptr) continue;
+    HUTCH_TRY(const auto directory, cgroup_internal::open_directory(hierarchy.directory.get(), group->name));
+    tree_->on_made(directory.get());
+  }
+  switch (tree_->version) {
+    case CgroupVersion::v1:
+      HUTCH_TRY(cgroup_internal::v1::open_files(*group));
+      break;
+    case CgroupVersion::v2:
+      HUTCH_TRY(cgroup_internal::v2::open_files(*group));
+      break;
+  }
+  return Cgroup{std::move(group)};
+}
+
+CgroupVersion CgroupRoot::version() const { return tree_->version; }
+
+std::string CgroupRoot::describe() const {
+  Controllers all = 0;
+  for (const Hierarchy& hierarchy : tree_->hierarchies) all |= hierarchy.controllers;
+  return (tree_->version == CgroupVersion::v1 ? "cgroup v1: " : "cgroup v2: ") + cgroup_internal::names_of(all);
+}
+
+void CgroupRoot::sweep() {
+  for (const Hierarchy& hierarchy : tree_->hierarchies) {
+    for (const std::string& name : cgroup_internal::list_groups(hierarchy.directory.get())) {
+      const auto maker = cgroup_internal::parse_name(name);
+      if (!maker || !cgroup_internal::is_dead(*maker, tree_->maker.pid_namespace, tree_->proc.get())) continue;
+      ::unlinkat(hierarchy.directory.get(), name.c_str(), AT_REMOVEDIR);  // refused while it has members
+    }
+  }
+}
+
+Result<std::string> delegate_cgroup(uid_t uid, gid_t gid, pid_t member) {
+  HUTCH_TRY(const std::string text, cgroup_internal::read_file(AT_FDCWD, "/proc/self/mountinfo"));
+  const std::vector<Mount> mounts = cgroup_internal::parse_mounts(text);
+  if (cgroup_internal::v2::offers_controllers(mounts)) {
+    return cgroup_internal::v2::delegate(mounts, uid, gid, member, nullptr);
+  }
+  return cgroup_internal::v1::delegate(mounts, uid, gid);
+}
+
+Result<std::string> undelegate_cgroup(uid_t uid) {
+  HUTCH_TRY(const std::string text, cgroup_internal::read_file(AT_FDCWD, "/proc/self/mountinfo"));
+  const std::vector<Mount> mounts = cgroup_internal::parse_mounts(text);
+  if (cgroup_internal::v2::offers_controllers(mounts)) return cgroup_internal::v2::undelegate(mounts, uid);
+  return cgroup_internal::v1::undelegate(mounts, uid);
+}
+
+namespace cgroup_internal {
+
+const Hierarchy& Tree::with(Controllers controller) const {
+  for (const Hierarchy& hierarchy : hierarchies) {
+    if ((hierarchy.controllers & controller) != 0) return hierarchy;
+  }
+  std::unreachable();  // find() gives no tree without every needed controller
+}
+
+int Group::remove() {
+  int error = 0;
+  for (std::size_t i = 0; i < made.size(); ++i) {
+    if (!made[i]) continue;
+    if (::unlinkat(tree->hierarchies[i].directory.get(), name.c_str(), AT_REMOVEDIR) == 0 || errno == ENOENT) {
+      made[i] = false;
+    } else {
+      error = errno;
+    }
+  }
+  return error;
+}
+
+}  // namespace cgroup_internal
+}  // namespace hutch

@@ -1,0 +1,187 @@
+#include "sandbox/init.h"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "sandbox/kernel.h"
+#include "sandbox/privileges.h"
+#include "wire/fd_passing.h"
+
+namespace hutch {
+namespace {
+
+constexpr unsigned kScratchFlags = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC;
+
+struct Mounts {
+  int proc = -1;
+  int workspace = -1;
+  int temporary = -1;
+  int shared_memory = -1;
+};
+
+class Progress {
+ public:
+  explicit Progress(const InitPlan& plan) : plan_(plan) {}
+
+  // Goes on only if the step worked.
+  void must(Step step, int result) {
+    if (plan_.fault == step) {
+      errno = EIO;
+      result = -1;
+    }
+    if (result < 0) {
+      report_.failed = step;
+      report_.error_number = errno;
+      send({});
+      ::_exit(125);
+    }
+    report_.ended_ns[static_cast<std::size_t>(step)] = kernel::monotonic_ns();
+  }
+
+  // The keeper writes the id maps: only it has rights over the parent namespace.
+  int ask_for_ids() {
+    report_.wants_ids = true;
+    send({});
+    report_.wants_ids = false;
+    char answer = 0;
+    return ::read(plan_.keeper, &answer, 1) == 1 && answer == 'y' ? 0 : -1;
+  }
+
+  void send(std::span<const int> fds) const {
+    const std::span<const char> bytes{reinterpret_cast<const char*>(&report_), sizeof(report_)};
+    if (wire::send_with_fds(plan_.keeper, bytes, fds) < 0) ::_exit(125);
+  }
+
+ private:
+  const InitPlan& plan_;
+  InitReport report_;
+};
+
+// A proc that shows this pid namespace and nothing else: no /proc/sys, no host-wide counters. Made here, in the
+// keeper's user namespace, because the kernel refuses a new proc where none is fully visible, and the root has none.
+int make_proc() {
+  const int fs = ::fsopen("proc", FSOPEN_CLOEXEC);
+  if (fs < 0) return -1;
+  if (::fsconfig(fs, FSCONFIG_SET_STRING, "subset", "pid", 0) != 0) return -1;
+  if (::fsconfig(fs, FSCONFIG_SET_STRING, "hidepid", "invisible", 0) != 0) return -1;
+  if (::fsconfig(fs, FSCONFIG_CMD_CREATE, nullptr, nullptr, 0) != 0) return -1;
+  return ::fsmount(fs, FSMOUNT_CLOEXEC, kScratchFlags);
+}
+
+int make_tmpfs(const InitPlan& plan) {
+  const int fs = ::fsopen("tmpfs", FSOPEN_CLOEXEC);
+  if (fs < 0) return -1;
+  if (::fsconfig(fs, FSCONFIG_SET_STRING, "size", plan.scratch_size, 0) != 0) return -1;
+  if (::fsconfig(fs, FSCONFIG_SET_STRING, "nr_inodes", plan.scratch_inodes, 0) != 0) return -1;
+  if (::fsconfig(fs, FSCONFIG_SET_STRING, "uid", plan.scratch_uid, 0) != 0) return -1;
+  if (::fsconfig(fs, FSCONFIG_SET_STRING, "gid", plan.scratch_gid, 0) != 0) return -1;
+  if (::fsconfig(fs, FSCONFIG_SET_STRING, "mode", "0755", 0) != 0) return -1;
+  if (::fsconfig(fs, FSCONFIG_CMD_CREATE, nullptr, nullptr, 0) != 0) return -1;
+  return ::fsmount(fs, FSMOUNT_CLOEXEC, kScratchFlags);
+}
+
+int make_directory(int parent, const char* name, mode_t mode, const IdMap& ids) {
+  if (::mkdirat(parent, name, mode) != 0) return -1;
+  if (::fchmodat(parent, name, mode, 0) != 0) return -1;  // whatever the umask
+  return ::fchownat(parent, name, ids.runner_outside, ids.runner_outside, AT_SYMLINK_NOFOLLOW);
+}
+
+int attach(int mount, const char* target) {
+  return ::move_mount(mount, "", AT_FDCWD, target, MOVE_MOUNT_F_EMPTY_PATH);
+}
+
+// One tmpfs, one budget, three places: its three directories are attached one by one, and the tmpfs's own root
+// nowhere.
+int place_mounts(const Mounts& made) {
+  if (attach(made.proc, "/proc") != 0) return -1;
+  if (attach(made.workspace, "/tmp") != 0) return -1;  // the whole tmpfs, for a moment
+  const int workspace = ::open_tree(AT_FDCWD, "/tmp/workspace", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+  const int temporary = ::open_tree(AT_FDCWD, "/tmp/tmp", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+  const int shared_memory = ::open_tree(AT_FDCWD, "/tmp/shm", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+  if (workspace < 0 || temporary < 0 || shared_memory < 0) return -1;
+  if (::umount2("/tmp", MNT_DETACH) != 0) return -1;
+  if (attach(workspace, "/workspace") != 0 || attach(temporary, "/tmp") != 0) return -1;
+  return attach(shared_memory, "/dev/shm");
+}
+
+// Without these a process that got past seccomp could make namespaces, and be root in them.
+int forbid_namespaces(int sysctl_user) {
+  for (const char* name : {"max_user_namespaces", "max_mnt_namespaces", "max_pid_namespaces", "max_net_namespaces",
+                           "max_ipc_namespaces", "max_uts_namespaces", "max_cgroup_namespaces", "max_time_namespaces",
+                           "max_inotify_instances"}) {
+    const int file = ::openat(sysctl_user, name, O_WRONLY | O_CLOEXEC);
+    if (file < 0) return -1;
+    const bool written = ::write(file, "0", 1) == 1;
+    ::close(file);
+    if (!written) return -1;
+  }
+  return 0;
+}
+
+int give_up_everything(const IdMap& ids) {
+  if (privileges::drop_bounding_set() != 0) return -1;
+  if (privileges::become(ids.init_inside, ids.init_inside) != 0) return -1;
+  if (privileges::drop_capabilities() != 0) return -1;
+  return privileges::set_no_new_privileges();
+}
+
+[[noreturn]] void reap_for_ever() {
+  sigset_t child;
+  ::sigemptyset(&child);
+  ::sigaddset(&child, SIGCHLD);
+  ::sigprocmask(SIG_BLOCK, &child, nullptr);
+  for (;;) {
+    while (::waitpid(-1, nullptr, WNOHANG) > 0) {
+    }
+    int signal = 0;
+    ::sigwait(&child, &signal);
+  }
+}
+
+}  // namespace
+
+void run_init(const InitPlan& plan) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+  ::prctl(PR_SET_NAME, "hutch-init", 0, 0, 0);
+  Progress progress{plan};
+  Mounts mounts;
+
+  // Still in the keeper's user namespace: what needs rights over it.
+  mounts.proc = make_proc();
+  progress.must(Step::proc, mounts.proc);
+  mounts.workspace = make_tmpfs(plan);
+  const int scratch = mounts.workspace;
+  const bool made = scratch >= 0 && make_directory(scratch, "workspace", 0755, plan.ids) == 0 &&
+                    make_directory(scratch, "tmp", 01777, plan.ids) == 0 &&
+                    make_directory(scratch, "shm", 01777, plan.ids) == 0;
+  progress.must(Step::scratch, made ? 0 : -1);
+  progress.must(Step::host_name, ::sethostname("hutch", 5));
+  progress.must(Step::enter_root, ::setns(plan.source.template_mounts, CLONE_NEWNS));
+
+  // From here on root of a namespace of its own, which owns nothing but its copy of the mounts.
+  progress.must(Step::user_namespace, ::unshare(CLONE_NEWUSER | CLONE_NEWNS) == 0 ? progress.ask_for_ids() : -1);
+  progress.must(Step::cgroup_namespace, ::unshare(CLONE_NEWCGROUP));  // after the keeper put us into our group
+  progress.must(Step::mounts, place_mounts(mounts));
+  progress.must(Step::namespace_limits, forbid_namespaces(plan.source.sysctl_user));
+  const int rules = landlock::build_ruleset(plan.source.landlock_abi, plan.source.readable);
+  progress.must(Step::landlock_rules, rules);
+  const int workspace = ::open("/workspace", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  const int proc = ::open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  progress.must(Step::init_privileges, workspace >= 0 && proc >= 0 ? give_up_everything(plan.ids) : -1);
+
+  const int fds[] = {rules, workspace, proc};
+  progress.send(fds);
+  kernel::close_range(0, ~0U);
+  reap_for_ever();
+}
+
+}  // namespace hutch

@@ -1,0 +1,23 @@
+// Giving up capabilities and ids for good. Called between fork and exec: no allocation; 0 or -1 with errno.
+#pragma once
+
+#include <linux/capability.h>
+#include <sys/types.h>
+
+#include <cstdint>
+#include <initializer_list>
+
+namespace hutch::privileges {
+
+// Empties the bounding set and locks the secure bits. Must come before the ids change: afterwards it silently fails.
+int drop_bounding_set();
+// Every id of the process: real, effective, saved, and the supplementary groups where the namespace lets us.
+int become(uid_t uid, gid_t gid);
+// Empties permitted, effective, inheritable and ambient sets, makes the process non-dumpable, and reads the sets back: a
+// set that is not empty is an error.
+int drop_capabilities();
+// Keeps only the named capabilities in the permitted and effective sets.
+int keep_only(std::initializer_list<unsigned> capabilities);
+int set_no_new_privileges();
+
+}  // namespace hutch::privileges

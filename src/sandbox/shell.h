@@ -1,0 +1,81 @@
+// A shell: an empty sandbox with nobody in it yet. The keeper clones `init`, which makes the namespaces, puts the root
+// together, builds the Landlock rules, gives up everything and from then on only reaps. A runner joins later; a shell
+// is used once.
+#pragma once
+
+#include <sys/types.h>
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "base/result.h"
+#include "base/unique_fd.h"
+#include "sandbox/cgroup.h"
+#include "sandbox/join.h"
+#include "sandbox/landlock.h"
+#include "sandbox/limits.h"
+#include "sandbox/steps.h"
+
+namespace hutch {
+
+// Who is who in a shell's user namespace. With a range of ids of its own, init and the runner differ from each other
+// and from every other sandbox; with one id they are the same, and only init's non-dumpable memory parts them.
+struct IdMap {
+  uid_t init_inside = 0;
+  uid_t runner_inside = 0;
+  uid_t init_outside = 0;  // as the keeper's user namespace numbers them
+  uid_t runner_outside = 0;
+  [[nodiscard]] std::string text() const;  // for uid_map and gid_map
+};
+
+inline constexpr uid_t kRunnerId = 1000;  // what the runner sees as its own uid and gid
+
+// What does not change from shell to shell of one template.
+struct ShellSource {
+  int template_mounts = -1;  // mount namespace whose root is the template's
+  int sysctl_user = -1;      // /proc/sys/user of the host
+  int landlock_abi = 0;
+  landlock::ReadablePaths readable;
+};
+
+// How long each step of making it took, and which failed.
+struct StepLog {
+  std::array<std::uint64_t, kStepCount> duration_ns{};
+};
+
+class Shell {
+ public:
+  // Made synchronously; a step that fails leaves nothing behind. `fault` makes one step fail, in tests.
+  static Result<Shell> make(const ShellSource& source, const IdMap& ids, const Limits& limits, 
+                            std::optional<Cgroup> cgroup, Step fault, Step& failed);
+
+  Shell(Shell&&) = default;
+  Shell& operator=(Shell&&) = default;
+
+  [[nodiscard]] ShellDescriptors descriptors() const;
+  [[nodiscard]] pid_t init_pid() const { return init_pid_; }
+  [[nodiscard]] int workspace() const { return workspace_.get(); }
+  [[nodiscard]] int proc() const { return proc_.get(); }
+  [[nodiscard]] const IdMap& ids() const { return ids_; }
+  [[nodiscard]] const StepLog& steps() const { return steps_; }
+  [[nodiscard]] std::optional<Cgroup>& cgroup() { return cgroup_; }
+  // SIGKILL for init, and with it for every process of the sandbox.
+  void kill() const;
+
+ private:
+  Shell() = default;
+
+  IdMap ids_;
+  pid_t init_pid_ = -1;
+  std::optional<Cgroup> cgroup_;  // none: the weaker limits were asked for
+  UniqueFd init_pidfd_;
+  UniqueFd workspace_;
+  UniqueFd proc_;
+  UniqueFd landlock_;
+  UniqueFd pid_, net_, ipc_, uts_, cgroup_namespace_, mount_, user_;
+  StepLog steps_;
+};
+
+}  // namespace hutch

@@ -1,0 +1,138 @@
+#include "session/engine.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "base/utf8.h"
+#include "sandbox/seccomp_filter.h"
+
+namespace hutch {
+namespace {
+
+constexpr std::size_t kMostCode = 16U << 20;
+constexpr std::size_t kMostArguments = 1'000;
+constexpr std::size_t kMostVariables = 200;
+constexpr std::size_t kLongestText = 128 << 10;  // of one argument or variable, as execve would have it
+
+Error bad(std::string message, std::string hint = {}) {
+  return make_error(ErrorCode::invalid_argument, std::move(message)).with_hint(std::move(hint));
+}
+
+Result<void> check_environment(const wire::Environment& environment) {
+  if (environment.size() > kMostVariables) return bad("more than 200 environment variables");
+  for (const auto& [name, value] : environment) {
+    if (name.empty() || name.find_first_of(std::string_view("=\0", 2)) != std::string::npos ||
+        value.find('\0') != std::string::npos) {
+      return bad("not an environment variable: " + printable(name), "write --env NAME=VALUE");
+    }
+    if (name.size() + value.size() > kLongestText) return bad("environment variable too long: " + printable(name));
+  }
+  return {};
+}
+
+Result<Step> step_named(const std::string& name) {
+  if (name.empty()) return Step::none;
+  const auto* found = std::ranges::find(kStepNames, name);
+  if (found == kStepNames.end()) return bad("no set-up step is called " + printable(name));
+  return static_cast<Step>(found - kStepNames.begin());
+}
+
+Limits limits_of(const wire::RunLimits& asked) {
+  return LimitNumbers{.wall_ms = asked.wall_ms,
+                      .cpu_ms = asked.cpu_ms,
+                      .memory = asked.memory,
+                      .scratch = asked.scratch,
+                      .output = asked.output,
+                      .cpu_percent = asked.cpu_percent,
+                      .processes = asked.processes,
+                      .open_files = asked.open_files,
+                      .inodes = asked.inodes}
+      .to_limits();
+}
+
+}  // namespace
+
+Engine::Engine(net::any_io_executor executor, KeeperHandle keeper, EngineOptions options)
+    : executor_(executor), keeper_(executor, std::move(keeper)), options_(std::move(options)) {}
+
+Result<void> Engine::validate_request(RunSpec& spec) const {
+  const auto& request = spec.request;
+  const auto found = std::ranges::find(options_.templates, request.template_name, &Template::name);
+  if (found == options_.templates.end()) {
+    std::string known;
+    for (const auto& entry : options_.templates) known += (known.empty() ? "" : ", ") + entry.name;
+    return make_error(ErrorCode::not_found, "no template is called " + printable(request.template_name))
+        .with_hint("ready to use: " + known);
+  }
+  spec.template_index = static_cast<std::uint32_t>(found - options_.templates.begin());
+  spec.limits = limits_of(request.limits);
+  HUTCH_TRY(validate(spec.limits, options_.ceiling));
+  HUTCH_TRY(spec.fault, step_named(request.fault));
+  if (request.code.size() > kMostCode) return bad("the program is longer than 16 MiB", "put data into files with --in");
+  if (request.arguments.size() > kMostArguments) return bad("more than 1,000 arguments");
+  for (const auto& argument : request.arguments) {
+    if (argument.size() > kLongestText || argument.find('\0') != std::string::npos) return bad("not an argument");
+  }
+  HUTCH_TRY(check_environment(request.environment));
+  std::uint64_t total = 0;
+  for (const auto& file : spec.files) {
+    HUTCH_TRY(check_workspace_path(file.path));
+    total += file.data.size();
+  }
+  if (total > spec.limits.scratch.count) {
+    return bad("the files put in are larger than the scratch space", "ask for more with --scratch");
+  }
+  if (!request.weaker_limits && keeper_.hello().cgroup.empty()) {
+    return make_error(ErrorCode::unsupported, "the limits cannot be enforced here: " + keeper_.hello().cgroup_problem)
+        .with_hint(keeper_.hello().cgroup_hint +
+                   "\nor accept rlimits and a watchdog instead: hutch run --weaker-limits ...");
+  }
+  if (!spec.input) return bad("the request came without standard input");
+  return {};
+}
+
+Result<std::shared_ptr<Run>> Engine::admit(RunSpec spec, RunSink& sink) {
+  const auto begin = Clock::now();
+  HUTCH_TRY(validate_request(spec));
+  spec.validation_us = static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - begin).count());
+  return std::make_shared<Run>(executor_, keeper_, workers_, std::move(spec), sink);
+}
+
+net::awaitable<std::expected<wire::Record, StartFailure>> Engine::execute(std::shared_ptr<Run> run) {
+  const auto begin = Clock::now();
+  if (running_ >= options_.most_running) {
+    Event turn(executor_);
+    waiting_.push_back(&turn);
+    co_await turn.wait();  // whoever finishes hands its slot over, in order of arrival
+    run->note_wait(Clock::now() - begin);
+  } else {
+    ++running_;
+  }
+  ++runs_;
+  auto record = co_await run->execute();
+  if (waiting_.empty()) {
+    --running_;
+  } else {
+    waiting_.front()->set();
+    waiting_.pop_front();
+  }
+  co_return record;
+}
+
+wire::EngineStatus Engine::status() const {
+  wire::EngineStatus status{.pid = static_cast<std::uint32_t>(::getpid()),
+                            .runs = runs_,
+                            .running = running_,
+                            .waiting = static_cast<std::uint32_t>(waiting_.size()),
+                            .filter = filter_hash()};
+  status.uptime_ms = static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - started_).count());
+  for (const auto& entry : options_.templates) status.templates.push_back(entry.name);
+  const auto& hello = keeper_.hello();
+  status.limits = hello.cgroup.empty() ? "none: " + hello.cgroup_problem : hello.cgroup;
+  return status;
+}
+
+}  // namespace hutch

@@ -1,0 +1,98 @@
+#include "session/keeper_link.h"
+
+#include <csignal>
+
+#include "wire/codec.h"
+#include "wire/fd_passing.h"
+
+namespace hutch {
+
+KeeperLink::KeeperLink(net::any_io_executor executor, KeeperHandle keeper)
+    : hello_(std::move(keeper.hello)), socket_(std::move(executor), keeper.socket.release()) {}
+
+std::uint64_t KeeperLink::enlist(KeeperListener& listener) {
+  runs_.emplace(next_run_, &listener);
+  return next_run_++;
+}
+
+void KeeperLink::dismiss(std::uint64_t run) { runs_.erase(run); }
+
+template <class T>
+Result<void> KeeperLink::send(KeeperRequestKind kind, const T& message, std::span<const int> fds) {
+  std::string packet(1, static_cast<char>(kind));
+  packet += wire::encode(message);
+  if (wire::send_with_fds(socket_.native_handle(), packet, fds) < 0) {
+    return system_error(errno).during("ask the keeper");
+  }
+  return {};
+}
+
+Result<void> KeeperLink::start(const StartRequest& request, std::span<const int> streams) {
+  return send(KeeperRequestKind::start, request, streams);
+}
+
+void KeeperLink::signal(std::uint64_t run, int number) {
+  std::ignore = send(KeeperRequestKind::signal, SignalRequest{.run = run, .signal = number}, {});
+}
+
+void KeeperLink::ask_usage(std::uint64_t run) {
+  std::ignore = send(KeeperRequestKind::usage, UsageRequest{.run = run}, {});
+}
+
+void KeeperLink::release(std::uint64_t run) {
+  std::ignore = send(KeeperRequestKind::release, ReleaseRequest{.run = run}, {});
+}
+
+net::awaitable<void> KeeperLink::listen() {
+  std::string bytes(kMostKeeperBytes, '\0');
+  for (;;) {
+    boost::system::error_code failed;
+    co_await socket_.async_wait(net::posix::stream_descriptor::wait_read,
+                                net::redirect_error(net::use_awaitable, failed));
+    if (failed) break;
+    int fd = -1;
+    std::size_t fd_count = 0;
+    const ssize_t got =
+        wire::receive_with_fds(socket_.native_handle(), bytes, std::span(&fd, 1), fd_count, MSG_DONTWAIT);
+    if (got < 0 && errno == EAGAIN) continue;
+    if (got < 1) break;
+    dispatch(std::string_view(bytes).substr(0, static_cast<std::size_t>(got)), UniqueFd{fd});
+  }
+  lost_ = true;
+  const auto runs = runs_;  // a listener may dismiss itself
+  for (const auto& [number, run] : runs) run->on_keeper_lost();
+}
+
+void KeeperLink::dispatch(std::string_view packet, UniqueFd attached) {
+  const auto payload = packet.substr(1);
+  const auto find = [&](std::uint64_t run) -> KeeperListener* {
+    const auto found = runs_.find(run);
+    return found == runs_.end() ? nullptr : found->second;
+  };
+  switch (static_cast<KeeperReplyKind>(packet[0])) {
+    case KeeperReplyKind::hello:
+      return;
+    case KeeperReplyKind::started:
+      if (const auto reply = wire::decode<StartedReply>(payload)) {
+        if (auto* run = find(reply->run)) run->on_started(*reply, std::move(attached));
+      }
+      return;
+    case KeeperReplyKind::failed:
+      if (const auto reply = wire::decode<FailedReply>(payload)) {
+        if (auto* run = find(reply->run)) run->on_failed(*reply);
+      }
+      return;
+    case KeeperReplyKind::exited:
+      if (const auto reply = wire::decode<ExitedReply>(payload)) {
+        if (auto* run = find(reply->run)) run->on_exited(*reply);
+      }
+      return;
+    case KeeperReplyKind::usage:
+      if (const auto reply = wire::decode<UsageReply>(payload)) {
+        if (auto* run = find(reply->run)) run->on_usage(reply->usage);
+      }
+      return;
+  }
+}
+
+}  // namespace hutch

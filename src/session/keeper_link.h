@@ -1,0 +1,55 @@
+// The engine's end of the conversation with the keeper: requests go out at once, replies reach the run they name.
+#pragma once
+
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <map>
+#include <span>
+
+#include "base/result.h"
+#include "base/unique_fd.h"
+#include "session/task_group.h"
+#include "zygote/keeper.h"
+
+namespace hutch {
+
+// What a run hears from the keeper. Called on the engine's thread.
+class KeeperListener {
+ public:
+  virtual ~KeeperListener() = default;
+  virtual void on_started(const StartedReply& reply, UniqueFd workspace) = 0;
+  virtual void on_failed(const FailedReply& reply) = 0;
+  virtual void on_exited(const ExitedReply& reply) = 0;
+  virtual void on_usage(const UsageNumbers& usage) = 0;
+  virtual void on_keeper_lost() = 0;
+};
+
+class KeeperLink {
+ public:
+  KeeperLink(net::any_io_executor executor, KeeperHandle keeper);
+
+  [[nodiscard]] const KeeperHello& hello() const { return hello_; }
+  [[nodiscard]] bool lost() const { return lost_; }
+
+  std::uint64_t enlist(KeeperListener& listener);  // the run's number
+  void dismiss(std::uint64_t run);
+
+  Result<void> start(const StartRequest& request, std::span<const int> streams);
+  void signal(std::uint64_t run, int number);
+  void ask_usage(std::uint64_t run);
+  void release(std::uint64_t run);
+
+  net::awaitable<void> listen();  // until the keeper is gone
+
+ private:
+  template <class T>
+  Result<void> send(KeeperRequestKind kind, const T& message, std::span<const int> fds);
+  void dispatch(std::string_view packet, UniqueFd attached);
+
+  KeeperHello hello_;
+  net::posix::stream_descriptor socket_;
+  std::map<std::uint64_t, KeeperListener*> runs_;
+  std::uint64_t next_run_ = 1;
+  bool lost_ = false;
+};
+
+}  // namespace hutch

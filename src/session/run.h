@@ -1,0 +1,132 @@
+// One run, from request to record: the order of execute() is the order of what happens.
+#pragma once
+
+#include <boost/asio/local/stream_protocol.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/thread_pool.hpp>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "base/unique_fd.h"
+#include "sandbox/limits.h"
+#include "session/denials.h"
+#include "session/error_table.h"
+#include "session/keeper_link.h"
+#include "session/task_group.h"
+#include "session/workspace.h"
+#include "wire/engine_messages.h"
+#include "wire/frame.h"
+
+namespace hutch {
+
+// Where a run's events go, in order. Called on the engine's thread; must not block.
+class RunSink {
+ public:
+  virtual ~RunSink() = default;
+  virtual void on_output(wire::OutputEvent event) = 0;
+  virtual void on_file(CollectedFile file) = 0;
+  virtual void on_cell_done(wire::CellStatus status) = 0;
+};
+
+struct RunSpec {
+  wire::RunRequest request;
+  std::vector<wire::PutFile> files;
+  UniqueFd input;
+  std::uint32_t template_index = 0;
+  Limits limits;
+  Step fault = Step::none;
+  Clock::time_point arrived = Clock::now();
+  std::uint64_t validation_us = 0;
+  std::uint64_t waited_us = 0;  // for a free slot
+};
+
+// A failure of ours, with the step at which it happened.
+struct StartFailure {
+  Error error;
+  Step step = Step::none;
+};
+
+class Run final : public KeeperListener, public std::enable_shared_from_this<Run> {
+ public:
+  Run(net::any_io_executor executor, KeeperLink& keeper, net::thread_pool& workers, RunSpec spec, RunSink& sink);
+
+  // The record, or why there is none. The sandbox is being taken apart when this returns.
+  net::awaitable<std::expected<wire::Record, StartFailure>> execute();
+
+  void note_wait(Clock::duration waited) {
+    spec_.waited_us = static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(waited).count());
+  }
+  void cancel() { end(Ended::cancelled); }
+  void interrupt();
+  void send_cell(std::string code);
+
+ private:
+  void on_started(const StartedReply& reply, UniqueFd workspace) override;
+  void on_failed(const FailedReply& reply) override;
+  void on_exited(const ExitedReply& reply) override;
+  void on_usage(const UsageNumbers& usage) override;
+  void on_keeper_lost() override;
+
+  Result<void> start();
+  void end(Ended reason);
+  void arm_wall_limit();
+  net::awaitable<void> send_tasks();
+  net::awaitable<void> read_stream(net::posix::stream_descriptor& from, wire::Stream stream);
+  net::awaitable<void> read_control();
+  bool receive_control(wire::FrameBuffer& frames);
+  bool handle_frame(const wire::Frame& frame);
+  net::awaitable<void> answer_denials();
+  net::awaitable<void> watch_usage();
+  void keep_output(wire::Stream stream, std::string_view data);
+  net::awaitable<Collection> collect();
+  wire::Record make_record(const Collection& files);
+  [[nodiscard]] std::vector<wire::StepTime> step_times() const;
+  [[nodiscard]] std::vector<wire::Wall> walls() const;
+  [[nodiscard]] std::uint64_t us_since(Clock::time_point begin) const;
+
+  net::any_io_executor executor_;
+  KeeperLink& keeper_;
+  net::thread_pool& workers_;
+  RunSpec spec_;
+  RunSink& sink_;
+  TaskGroup tasks_;
+  std::uint64_t number_ = 0;
+
+  net::posix::stream_descriptor output_;
+  net::posix::stream_descriptor error_;
+  net::local::stream_protocol::socket control_;
+  net::posix::stream_descriptor listener_;
+  net::steady_timer wall_timer_;
+  net::steady_timer watch_timer_;
+  Event ready_;    // every wall is up, or it never will be
+  Event exited_;   // the keeper said so
+  Event drained_;  // both streams are at their end
+  int open_streams_ = 2;
+
+  std::optional<StartFailure> failure_;
+  std::optional<StartedReply> started_;
+  UniqueFd workspace_;
+  std::vector<std::uint64_t> join_steps_;
+  std::optional<wire::PythonError> python_;
+  Denials denials_;
+  Ended ended_ = Ended::by_itself;
+  bool over_ = false;
+  int wait_status_ = 0;
+  UsageNumbers usage_;
+  std::uint64_t output_bytes_ = 0;
+  std::uint64_t kept_bytes_ = 0;
+  bool truncated_[2] = {false, false};
+  bool got_ready_ = false;
+
+  std::int64_t started_at_ns_ = 0;
+  Clock::time_point asked_;
+  Clock::time_point up_;       // every wall is up
+  Clock::time_point running_;  // the user's code began
+  Clock::time_point finished_;
+  Clock::time_point drained_at_;
+};
+
+}  // namespace hutch

@@ -1,0 +1,108 @@
+// The last step of a run: everything that was seen, put into its record.
+#include <algorithm>
+
+#include "base/id.h"
+#include "sandbox/seccomp_filter.h"
+#include "session/run.h"
+
+namespace hutch {
+namespace {
+
+std::uint64_t us_between(Clock::time_point begin, Clock::time_point end) {
+  const auto span = std::chrono::duration_cast<std::chrono::microseconds>(end - begin).count();
+  return span > 0 ? static_cast<std::uint64_t>(span) : 0;
+}
+
+}  // namespace
+
+wire::Record Run::make_record(const Collection& files) {
+  const std::uint64_t execution_us = us_between(up_, finished_);
+  const Verdict verdict = judge({.ended = ended_,
+                                 .wait_status = wait_status_,
+                                 .limits = spec_.limits,
+                                 .usage = usage_,
+                                 .wall_ms = execution_us / 1000,
+                                 .output_bytes = output_bytes_,
+                                 .python = python_});
+  wire::Record record{.execution_id = random_id("exe"),
+                      .status = verdict.status,
+                      .template_name = spec_.request.template_name,
+                      .started_at_ns = started_at_ns_,
+                      .exit_code = verdict.exit_code,
+                      .warm = !spec_.request.cold,
+                      .stdout_truncated = truncated_[0],
+                      .stderr_truncated = truncated_[1],
+                      .files_truncated = files.truncated,
+                      .error = verdict.error};
+  record.usage = {.wall_us = execution_us,
+                  .cpu_us = usage_.cpu_us,
+                  .peak_memory = usage_.peak_memory,
+                  .scratch_used = files.scratch_used,
+                  .output = output_bytes_,
+                  .memory_source = usage_.from_cgroup ? "cgroup" : "watchdog"};
+  record.phases = {.validation_us = spec_.validation_us,
+                   .setup_us = us_between(asked_, up_) + spec_.waited_us,
+                   .execution_us = execution_us,
+                   .collection_us = us_since(finished_),
+                   .total_us = us_since(spec_.arrived)};
+  record.steps = step_times();
+  record.walls = walls();
+  record.denials = denials_.report();
+  if (!usage_.from_cgroup) {
+    record.notices.emplace_back(
+        "limits are weaker: no control groups here, so rlimits and a watchdog stand in (--weaker-limits)");
+  }
+  return record;
+}
+
+std::vector<wire::StepTime> Run::step_times() const {
+  std::vector<wire::StepTime> steps;
+  const auto add = [&](std::string name, std::uint64_t us) { steps.push_back({.name = std::move(name), .duration_us = us}); };
+  add("check the request", spec_.validation_us);
+  if (spec_.waited_us > 0) add("wait for a slot", spec_.waited_us);
+  const std::uint64_t ready_us = us_between(asked_, up_);
+  std::uint64_t named_us = started_->fork_ns / 1000;
+  if (!started_->shell_was_ready) {
+    for (const auto& step : started_->shell_steps) {
+      add("shell: " + std::string(name_of(step.step)), step.ns / 1000);
+      named_us += step.ns / 1000;
+    }
+  } else {
+    add("shell: made in advance", 0);
+  }
+  add("fork", started_->fork_ns / 1000);
+  for (std::size_t i = 1; i < join_steps_.size(); ++i) {
+    const auto step = static_cast<Step>(static_cast<std::size_t>(Step::join_cgroup) + i);
+    const std::uint64_t ns = join_steps_[i] > join_steps_[i - 1] ? join_steps_[i] - join_steps_[i - 1] : 0;
+    if (step > Step::last) break;
+    add("join: " + std::string(name_of(step)), ns / 1000);
+    named_us += ns / 1000;
+  }
+  add("messages and scheduling", ready_us > named_us ? ready_us - named_us : 0);
+  add("interpreter to first statement", us_between(up_, running_));
+  add("run the program", us_between(running_, finished_));
+  add("drain the output", us_between(finished_, drained_at_));
+  add("list and hash files", us_since(drained_at_));
+  return steps;
+}
+
+std::vector<wire::Wall> Run::walls() const {
+  const auto& hello = keeper_.hello();
+  const bool cgroup = !hello.cgroup.empty();
+  std::string limits = hello.cgroup;
+  if (!cgroup) limits = "none (" + hello.cgroup_problem + "): rlimits and a watchdog stand in";
+  return {
+      {.name = "namespaces", .up = true, .detail = "user, mount, pid, net, ipc, uts, cgroup; no new ones inside"},
+      {.name = "root", .up = true, .detail = "private, read-only; /workspace, /tmp and /dev/shm are the sandbox's own"},
+      {.name = "network", .up = true, .detail = "none: an empty network namespace"},
+      {.name = "ids", .up = hello.own_ids,
+       .detail = hello.own_ids ? "host ids of its own" : "the user's one id: no subordinate ids are set up"},
+      {.name = "capabilities", .up = true, .detail = "none, bounding set empty, no_new_privs"},
+      {.name = "seccomp", .up = true, .detail = "allowlist " + filter_hash()},
+      {.name = "landlock", .up = hello.landlock_abi > 0, .detail = "ABI " + std::to_string(hello.landlock_abi)},
+      {.name = "rlimits", .up = true, .detail = "open files, processes, file size, cpu, no core dumps"},
+      {.name = "cgroup", .up = cgroup, .detail = limits},
+  };
+}
+
+}  // namespace hutch

@@ -1,0 +1,162 @@
+#include "session/workspace.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <deque>
+
+#include "base/sha256.h"
+#include "sandbox/kernel.h"
+#include "session/mime_types.h"
+
+namespace hutch {
+namespace {
+
+constexpr std::size_t kMostFiles = 1'000;
+constexpr std::size_t kMostEntries = 20'000;
+constexpr std::size_t kDeepest = 32;
+constexpr std::size_t kLongestPath = 1'024;
+constexpr auto kTimeToCollect = std::chrono::seconds(2);
+
+UniqueFd open_beneath(int directory, const std::string& path, int flags) {
+  const kernel::OpenHow how{
+      .flags = static_cast<std::uint64_t>(flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK),
+      .resolve = kernel::kResolveBeneath | kernel::kResolveNoSymlinks | kernel::kResolveNoMagicLinks |
+                 kernel::kResolveNoXdev};
+  return UniqueFd{kernel::openat2(directory, path.c_str(), how)};
+}
+
+struct Walk {
+  int workspace;
+  bool keep_open;
+  std::chrono::steady_clock::time_point deadline;
+  Collection result;
+  std::size_t entries = 0;
+
+  [[nodiscard]] bool late() const { return std::chrono::steady_clock::now() > deadline; }
+};
+
+std::string hash_content(const Walk& walk, int file) {
+  Sha256 sha;
+  std::array<char, 64 << 10> chunk;
+  for (off_t at = 0;;) {
+    const ssize_t size = ::pread(file, chunk.data(), chunk.size(), at);
+    if (size < 0 || walk.late()) return {};
+    if (size == 0) return sha.hex();
+    sha.update({chunk.data(), static_cast<std::size_t>(size)});
+    at += size;
+  }
+}
+
+void add_file(Walk& walk, const std::string& path) {
+  CollectedFile file;
+  file.entry.path = path;
+  file.content = open_beneath(walk.workspace, path, O_RDONLY);
+  struct stat status{};
+  if (file.content && ::fstat(file.content.get(), &status) == 0) {
+    if (!S_ISREG(status.st_mode)) return;
+    file.entry.sha256 = hash_content(walk, file.content.get());
+    file.entry.mime_type = mime_type_of(path, file.content.get());
+  } else if (::fstatat(walk.workspace, path.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(status.st_mode)) {
+    return;
+  }
+  file.entry.size = static_cast<std::uint64_t>(status.st_size);
+  file.entry.modified_ns = std::int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec;
+  if (!walk.keep_open) file.content.reset();
+  walk.result.files.push_back(std::move(file));
+}
+
+// Breadth first, so that a chain of a thousand directories does not hide the files at the top.
+void walk_all(Walk& walk) {
+  struct Pending {
+    std::string path;
+    std::size_t depth;
+  };
+  std::deque<Pending> pending{{.path = ".", .depth = 0}};
+  while (!pending.empty()) {
+    const Pending current = std::move(pending.front());
+    pending.pop_front();
+    UniqueFd opened = open_beneath(walk.workspace, current.path, O_RDONLY | O_DIRECTORY);
+    DIR* directory = opened ? ::fdopendir(opened.get()) : nullptr;
+    if (directory == nullptr) continue;
+    (void)opened.release();  // closedir closes it
+    while (const dirent* entry = ::readdir(directory)) {
+      const std::string name = entry->d_name;
+      if (name == "." || name == "..") continue;
+      const std::string path = current.path == "." ? name : current.path + "/" + name;
+      if (++walk.entries > kMostEntries || walk.result.files.size() >= kMostFiles || path.size() > kLongestPath ||
+          walk.late()) {
+        walk.result.truncated = true;
+        break;
+      }
+      if (entry->d_type == DT_DIR) {
+        if (current.depth + 1 > kDeepest) {
+          walk.result.truncated = true;
+        } else {
+          pending.push_back({.path = path, .depth = current.depth + 1});
+        }
+      } else if (entry->d_type == DT_REG) {
+        add_file(walk, path);
+      }
+    }
+    ::closedir(directory);
+    if (walk.entries > kMostEntries || walk.late()) return;
+  }
+}
+
+}  // namespace
+
+Collection collect_files(int workspace, const std::map<std::string, std::string>& inputs, bool keep_open) {
+  Walk walk{.workspace = workspace,
+            .keep_open = keep_open,
+            .deadline = std::chrono::steady_clock::now() + kTimeToCollect};
+  walk_all(walk);
+  std::map<std::string, std::string> missing = inputs;
+  std::erase_if(walk.result.files, [&](CollectedFile& file) {
+    const auto input = inputs.find(file.entry.path);
+    if (input == inputs.end()) return false;
+    missing.erase(file.entry.path);
+    file.entry.change = wire::Change::modified;
+    return input->second == file.entry.sha256;
+  });
+  if (!walk.result.truncated) {
+    for (const auto& [path, sha] : missing) {
+      walk.result.files.push_back({.entry = {.path = path, .change = wire::Change::deleted}});
+    }
+  }
+  std::ranges::sort(walk.result.files, {}, [](const CollectedFile& file) { return file.entry.path; });
+  struct statvfs space{};
+  if (::fstatvfs(workspace, &space) == 0) {
+    walk.result.scratch_used = (space.f_blocks - space.f_bfree) * space.f_frsize;
+  }
+  return std::move(walk.result);
+}
+
+Result<void> check_workspace_path(std::string_view path) {
+  const auto refuse = [&](const char* why) {
+    return make_error(ErrorCode::invalid_argument, std::string("not a path inside the workspace: ") + why);
+  };
+  if (path.empty() || path.size() > kLongestPath) return refuse("it is empty or too long");
+  if (path.front() == '/') return refuse("it is absolute");
+  std::size_t depth = 0;
+  for (std::size_t begin = 0; begin <= path.size();) {
+    const std::size_t end = std::min(path.find('/', begin), path.size());
+    const std::string_view part = path.substr(begin, end - begin);
+    if (part.empty() || part == "." || part == "..") return refuse("it has an empty part, `.` or `..`");
+    if (part.size() > 255) return refuse("a part of it is longer than 255 bytes");
+    if (++depth > kDeepest) return refuse("it is too deep");
+    for (const char character : part) {
+      if (static_cast<unsigned char>(character) < 0x20 || character == 0x7F) return refuse("it has control bytes");
+    }
+    begin = end + 1;
+  }
+  return {};
+}
+
+}  // namespace hutch

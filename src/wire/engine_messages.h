@@ -1,0 +1,114 @@
+// What a client (the CLI) and the engine say to each other over the engine's Unix socket. The engine believes nothing
+// in a request: it validates limits, names and sizes again.
+//
+// A frame is: u32 length of what follows, u8 type, payload.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "wire/record.h"
+
+namespace hutch::wire {
+
+inline constexpr std::uint32_t kEngineProtocol = 1;
+inline constexpr std::uint32_t kMaxEngineFrame = 24U << 20;
+inline constexpr std::uint32_t kFileChunk = 1U << 20;
+
+// Client to engine.
+enum class RequestType : std::uint8_t { hello = 1, run, put_file, go, cell, interrupt, cancel, status, stop };
+
+struct Hello {
+  std::uint32_t protocol = kEngineProtocol;
+  std::string binary;  // identity of the client's own binary; another one means that the engine is outdated
+  template <class A>
+  void fields(A& a) {
+    a(protocol), a(binary);
+  }
+};
+
+enum class RunMode : std::uint8_t { script, shell, last = shell };
+
+struct RunLimits {
+  std::uint64_t wall_ms = 0, cpu_ms = 0, memory = 0, scratch = 0, output = 0;
+  std::uint32_t cpu_percent = 0, processes = 0, open_files = 0, inodes = 0;
+  template <class A>
+  void fields(A& a) {
+    a(wall_ms), a(cpu_ms), a(memory), a(scratch), a(output), a(cpu_percent), a(processes), a(open_files), a(inodes);
+  }
+};
+
+// Attached: the read end of the program's standard input. `put_file` frames and one `go` follow.
+struct RunRequest {
+  std::string template_name;
+  RunMode mode = RunMode::script;
+  std::string code;
+  std::string file_name;
+  bool has_file = false;
+  std::vector<std::string> arguments;
+  Environment environment;
+  RunLimits limits;
+  bool weaker_limits = false;
+  bool cold = false;
+  bool want_files = false;  // attach a descriptor to every `file`
+  std::string fault;        // tests: the name of the set-up step that fails
+  template <class A>
+  void fields(A& a) {
+    a(template_name), a(mode), a(code), a(file_name), a(has_file), a(arguments), a(environment), a(limits);
+    a(weaker_limits), a(cold), a(want_files), a(fault);
+  }
+};
+
+// Engine to client.
+enum class ReplyType : std::uint8_t { hello = 64, output, file, cell_done, finished, failed, status };
+
+struct HelloReply {
+  std::uint32_t protocol = kEngineProtocol;
+  bool current = true;  // false: made by another binary or for other templates; start a new engine
+  std::uint32_t pid = 0;
+  template <class A>
+  void fields(A& a) {
+    a(protocol), a(current), a(pid);
+  }
+};
+
+// A file that the run created, changed or deleted. Attached when `has_content`: its content, open for reading.
+struct FileMessage {
+  FileEntry entry;
+  bool has_content = false;
+  template <class A>
+  void fields(A& a) {
+    a(entry), a(has_content);
+  }
+};
+
+// Hutch's own failure: the program did not run, or its result could not be had.
+struct Failed {
+  std::string message;
+  std::string hint;
+  std::string code;  // sandbox_start_failed, bad_arguments, unknown_template, ...
+  std::string step;  // of sandbox/steps.h, or empty
+  template <class A>
+  void fields(A& a) {
+    a(message), a(hint), a(code), a(step);
+  }
+};
+
+struct EngineStatus {
+  std::uint32_t pid = 0;
+  std::uint64_t uptime_ms = 0;
+  std::uint64_t runs = 0;
+  std::uint32_t running = 0;
+  std::uint32_t waiting = 0;
+  std::uint64_t idle_exit_ms = 0;
+  std::vector<std::string> templates;
+  std::string limits;  // "cgroup v1: memory, cpu, cpuacct, pids", or why there are none
+  std::string filter;  // hash of the system call filter
+  template <class A>
+  void fields(A& a) {
+    a(pid), a(uptime_ms), a(runs), a(running), a(waiting), a(idle_exit_ms), a(templates), a(limits), a(filter);
+  }
+};
+
+}  // namespace hutch::wire

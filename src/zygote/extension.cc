@@ -1,0 +1,179 @@
+// The zygote's C++ half: a CPython extension built against the limited API, so that one file serves every CPython from
+// 3.10 on. serve() waits for fork requests; it returns only in a forked child, when every wall is up.
+#define Py_LIMITED_API 0x030A0000
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <fcntl.h>
+#include <linux/seccomp.h>
+#include <sched.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstddef>
+#include <cstdlib>
+
+#include "sandbox/join.h"
+#include "sandbox/kernel.h"
+#include "sandbox/privileges.h"
+#include "wire/fd_passing.h"
+#include "zygote/heap_image.h"
+#include "zygote/zygote_messages.h"
+
+namespace hutch {
+namespace {
+
+constexpr std::size_t kMostInstructions = 4096;
+
+struct Filter {
+  std::array<sock_filter, kMostInstructions> code{};
+  std::size_t length = 0;
+  [[nodiscard]] std::span<const sock_filter> view() const { return {code.data(), length}; }
+};
+
+// Everything the loop needs, made before the first fork and never freed.
+struct State {
+  int keeper = -1;
+  int own_pid_namespace = -1;
+  Filter base;
+  Filter last;
+  pid_t* thread_id = nullptr;  // where glibc keeps the main thread's id; the child's must be written there
+  void* robust_list = nullptr;
+  std::size_t robust_list_size = 0;
+};
+
+State state;  // one zygote per process
+
+bool receive_filter(Filter& filter, std::uint32_t length) {
+  if (length > kMostInstructions) return false;
+  std::size_t fd_count = 0;
+  const std::size_t size = length * sizeof(sock_filter);
+  const ssize_t got =
+      wire::receive_with_fds(state.keeper, {reinterpret_cast<char*>(filter.code.data()), size}, {}, fd_count);
+  filter.length = length;
+  return got == static_cast<ssize_t>(size);
+}
+
+bool receive_hello() {
+  ZygoteHello hello;
+  std::size_t fd_count = 0;
+  std::span<int> fds{&state.own_pid_namespace, 1};
+  const ssize_t got =
+      wire::receive_with_fds(state.keeper, {reinterpret_cast<char*>(&hello), sizeof(hello)}, fds, fd_count);
+  return got == static_cast<ssize_t>(sizeof(hello)) && fd_count == 1 &&
+         receive_filter(state.base, hello.base_filter_length) && receive_filter(state.last, hello.final_filter_length);
+}
+
+// The child is made by a bare clone(2), because only clone can make it the keeper's child; what glibc's fork would
+// have told the thread library is prepared here.
+bool find_thread_bookkeeping() {
+  if (::prctl(PR_GET_TID_ADDRESS, &state.thread_id, 0, 0, 0) != 0 || state.thread_id == nullptr) return false;
+  if (*state.thread_id != static_cast<pid_t>(::syscall(SYS_gettid))) return false;
+  return ::syscall(SYS_get_robust_list, 0, &state.robust_list, &state.robust_list_size) == 0;
+}
+
+bool install_base_filter() {
+  if (privileges::set_no_new_privileges() != 0) return false;
+  const sock_fprog program{.len = static_cast<unsigned short>(state.base.length), .filter = state.base.code.data()};
+  return ::syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program) == 0;
+}
+
+// CLONE_PARENT: the keeper, not the zygote, is told of the runner's end, by the kernel.
+pid_t fork_for_keeper(const ForkRequest& request, int cgroup) {
+  constexpr std::uint64_t kFlags = CLONE_PARENT | CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID;
+  if (request.cgroup_is_directory) {
+    clone_args args{};
+    args.flags = kFlags | CLONE_INTO_CGROUP;
+    args.child_tid = reinterpret_cast<std::uint64_t>(state.thread_id);
+    args.cgroup = static_cast<std::uint64_t>(cgroup);
+    return kernel::clone3(args);
+  }
+  return static_cast<pid_t>(::syscall(SYS_clone, kFlags | SIGCHLD, nullptr, nullptr, state.thread_id, 0));
+}
+
+JoinPlan plan_for(const ForkRequest& request, std::span<const int> fds) {
+  JoinPlan plan;
+  plan.shell = {.net = fds[0], .ipc = fds[1], .uts = fds[2], .cgroup = fds[3], .mount = fds[4], .user = fds[5],
+                .landlock = fds[7]};
+  plan.shell.pid = fds[6];
+  plan.streams = {.input = fds[8], .output = fds[9], .error = fds[10], .control = fds[11]};
+  if (!request.cgroup_is_directory) {
+    for (std::size_t i = 0; i < request.cgroup_file_count && i < kMostCgroupFiles; ++i) {
+      plan.shell.cgroup_tasks[i] = fds[kFixedForkFds + i];
+    }
+  }
+  plan.limits = request.limits;
+  plan.uid = request.uid;
+  plan.gid = request.gid;
+  plan.final_filter = state.last.view();
+  plan.fault = request.fault;
+  return plan;
+}
+
+// True in the child.
+bool serve_one(const ForkRequest& request, std::span<const int> fds) {
+  const JoinPlan plan = plan_for(request, fds);
+  ForkReply reply;
+  PyOS_BeforeFork();
+  const std::uint64_t begin = kernel::monotonic_ns();
+  pid_t pid = -1;
+  // The pid namespace is joined here, so that one fork is enough: it takes effect for children only.
+  if (::setns(plan.shell.pid, CLONE_NEWPID) == 0) {
+    const int group = fds.size() > kFixedForkFds ? fds[kFixedForkFds] : -1;
+    pid = fork_for_keeper(request, group);
+    if (pid == 0) {
+      ::syscall(SYS_set_robust_list, state.robust_list, state.robust_list_size);
+      join_shell(plan);
+      PyOS_AfterFork_Child();
+      return true;
+    }
+  }
+  reply.pid = pid;
+  reply.error_number = pid < 0 ? errno : 0;
+  reply.fork_ns = kernel::monotonic_ns() - begin;
+  wire::send_with_fds(state.keeper, {reinterpret_cast<const char*>(&reply), sizeof(reply)}, {});
+  ::setns(state.own_pid_namespace, CLONE_NEWPID);  // or a dead sandbox's pid namespace would live on with us
+  PyOS_AfterFork_Parent();
+  for (const int fd : fds) ::close(fd);
+  return false;
+}
+
+PyObject* fail(const char* what) { return PyErr_Format(PyExc_RuntimeError, "zygote: %s (errno %d)", what, errno); }
+
+PyObject* serve(PyObject*, PyObject* args) {
+  unsigned long long preload_us = 0;
+  if (PyArg_ParseTuple(args, "iK", &state.keeper, &preload_us) == 0) return nullptr;
+  if (!receive_hello()) return fail("the keeper's greeting did not arrive");
+  if (!find_thread_bookkeeping()) return fail("cannot find the thread id (is CONFIG_CHECKPOINT_RESTORE off?)");
+  ZygoteReady ready{.preload_us = preload_us, .heap_bytes = heap_image::make_fork_cheap()};
+  if (!install_base_filter()) return fail("cannot install the system call filter");
+  wire::send_with_fds(state.keeper, {reinterpret_cast<const char*>(&ready), sizeof(ready)}, {});
+  for (;;) {
+    ForkRequest request;
+    std::array<int, wire::kMostFds> fds{};
+    std::size_t fd_count = 0;
+    const ssize_t got =
+        wire::receive_with_fds(state.keeper, {reinterpret_cast<char*>(&request), sizeof(request)}, fds, fd_count);
+    if (got != static_cast<ssize_t>(sizeof(request)) || fd_count != kFixedForkFds + request.cgroup_file_count) {
+      ::_exit(0);  // the keeper is gone, and with it every reason to live
+    }
+    if (serve_one(request, {fds.data(), fd_count})) return PyLong_FromLong(kControlFd);
+  }
+}
+
+PyMethodDef methods[] = {
+    {"serve", serve, METH_VARARGS,
+     "serve(fd, preload_us): fork runners on request; returns the control descriptor, in the child only."},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+PyModuleDef module = {PyModuleDef_HEAD_INIT, "_hutch_zygote", "Forks runners for the keeper.", -1, methods,
+                      nullptr, nullptr, nullptr, nullptr};
+
+}  // namespace
+}  // namespace hutch
+
+extern "C" [[gnu::visibility("default")]] PyObject* PyInit__hutch_zygote() { return PyModule_Create(&hutch::module); }

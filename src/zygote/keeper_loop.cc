@@ -1,0 +1,357 @@
+#include "zygote/keeper_loop.h"
+
+#include <poll.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "sandbox/kernel.h"
+#include "zygote/cold_start.h"
+#include "zygote/proc_usage.h"
+#include "zygote/template_root.h"
+
+namespace hutch {
+namespace {
+
+constexpr std::uint32_t kMostZygoteFailures = 3;
+constexpr std::uint64_t kWeakerAddressSlack = 512ULL << 20;  // what the interpreter maps before it runs anything
+constexpr int kRetryMs = 5;                                  // a control group whose last member is still dying
+
+std::uint64_t microseconds(const timeval& time) {
+  return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000U + static_cast<std::uint64_t>(time.tv_usec);
+}
+
+// namespaces, rules, streams, control group: the order of ForkRequest.
+std::vector<int> descriptors_for(Shell& shell, std::span<const UniqueFd> streams) {
+  const ShellDescriptors of = shell.descriptors();
+  std::vector<int> fds = {of.net, of.ipc, of.uts, of.cgroup, of.mount, of.user, of.pid, of.landlock};
+  for (const auto& stream : streams) fds.push_back(stream.get());
+  if (shell.cgroup()) {
+    for (const auto& file : shell.cgroup()->attach_fds()) fds.push_back(file.get());
+  }
+  return fds;
+}
+
+}  // namespace
+
+KeeperLoop::KeeperLoop(const KeeperOptions& options, KeeperTools tools, UniqueFd engine)
+    : options_(options), tools_(std::move(tools)), engine_(std::move(engine)), prepared_(options.templates.size()) {
+  sigset_t child;
+  ::sigemptyset(&child);
+  ::sigaddset(&child, SIGCHLD);
+  ::sigprocmask(SIG_BLOCK, &child, nullptr);
+  signals_.reset(::signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK));
+}
+
+void KeeperLoop::run() {
+  for (;;) {
+    std::vector<pollfd> waiting = {{.fd = engine_.get(), .events = POLLIN, .revents = 0},
+                                   {.fd = signals_.get(), .events = POLLIN, .revents = 0}};
+    std::vector<std::uint32_t> starting;  // zygotes that have not spoken yet
+    for (std::uint32_t i = 0; i < prepared_.size(); ++i) {
+      if (!prepared_[i].zygote || prepared_[i].zygote->ready()) continue;
+      waiting.push_back({.fd = prepared_[i].zygote->socket(), .events = POLLIN, .revents = 0});
+      starting.push_back(i);
+    }
+    const bool dying = std::ranges::any_of(sandboxes_, [](const auto& entry) { return entry.second.released; });
+    int ready = ::poll(waiting.data(), waiting.size(), 0);
+    if (ready == 0) {
+      refill();  // only when nobody waits
+      ready = ::poll(waiting.data(), waiting.size(), dying ? kRetryMs : -1);
+    }
+    if (ready < 0 && errno != EINTR) return;
+    if (waiting[1].revents != 0) reap();
+    finish_released();
+    for (std::size_t i = 0; i < starting.size(); ++i) {
+      if (waiting[2 + i].revents != 0) zygote_readable(starting[i]);
+    }
+    if (waiting[0].revents != 0 && !receive_request()) return;
+  }
+}
+
+bool KeeperLoop::receive_request() {
+  std::string bytes(kMostKeeperBytes, '\0');
+  std::array<int, 4> fds{-1, -1, -1, -1};
+  std::size_t fd_count = 0;
+  const ssize_t got = wire::receive_with_fds(engine_.get(), bytes, fds, fd_count);
+  if (got < 1) return false;
+  std::vector<UniqueFd> owned;
+  for (std::size_t i = 0; i < fd_count; ++i) owned.emplace_back(fds[i]);
+  const auto payload = std::string_view(bytes).substr(1, static_cast<std::size_t>(got) - 1);
+  switch (static_cast<KeeperRequestKind>(bytes[0])) {
+    case KeeperRequestKind::start: {
+      auto request = wire::decode<StartRequest>(payload);
+      if (!request || owned.size() != 4 || request->template_index >= prepared_.size()) return false;
+      handle_start({.request = *request, .fds = std::move(owned)});
+      return true;
+    }
+    case KeeperRequestKind::signal: {
+      auto request = wire::decode<SignalRequest>(payload);
+      if (!request) return false;
+      handle_signal(*request);
+      return true;
+    }
+    case KeeperRequestKind::usage: {
+      auto request = wire::decode<UsageRequest>(payload);
+      if (!request) return false;
+      const auto found = sandboxes_.find(request->run);
+      if (found == sandboxes_.end()) return true;
+      send_packet(engine_.get(), KeeperReplyKind::usage,
+                  UsageReply{.run = request->run, .usage = usage_of(found->second)}, {});
+      return true;
+    }
+    case KeeperRequestKind::release: {
+      auto request = wire::decode<ReleaseRequest>(payload);
+      if (!request) return false;
+      handle_release(request->run);
+      return true;
+    }
+  }
+  return false;
+}
+
+// A start that needs a zygote waits for it; everything else begins at once.
+void KeeperLoop::handle_start(Waiting start) {
+  auto& prepared = prepared_[start.request.template_index];
+  const auto& source = options_.templates[start.request.template_index];
+  if (auto ready = prepare_template(prepared, source, start.request); !ready) {
+    return fail(start.request, prepared.mounts ? Step::zygote : Step::template_root, ready.error());
+  }
+  if (start.request.warm && !prepared.zygote->ready()) {
+    waiting_.push_back(std::move(start));
+    return;
+  }
+  begin(start.request, start.fds);
+}
+
+Result<void> KeeperLoop::prepare_template(Prepared& prepared, const Template& source, const StartRequest& request) {
+  if (!prepared.mounts) {
+    if (request.fault == Step::template_root) return system_error(EIO).during("build the root");
+    HUTCH_TRY(prepared.mounts, build_template_root(source));
+  }
+  if (!request.warm || (prepared.zygote && request.fault != Step::zygote)) return {};
+  if (prepared.zygote_failures >= kMostZygoteFailures) {
+    return make_error(ErrorCode::internal, "the warm interpreter of template " + source.name + " keeps dying")
+        .with_hint("see the engine's log, or use --no-engine to start without one");
+  }
+  HUTCH_TRY(prepared.zygote, ZygoteProcess::start(source, prepared.mounts.get(), tools_.own_pid_namespace.get(),
+                                                  request.fault));
+  return {};
+}
+
+void KeeperLoop::begin(const StartRequest& request, std::span<const UniqueFd> fds) {
+  bool was_ready = false;
+  Step failed = Step::none;
+  auto shell = take_shell(request, was_ready, failed);
+  if (!shell) return fail(request, failed, shell.error());
+  if (shell->cgroup()) {
+    if (auto applied = shell->cgroup()->apply(request.limits.to_limits()); !applied) {
+      retire(std::move(*shell));
+      return fail(request, Step::cgroup, applied.error());
+    }
+  }
+  auto forked = request.warm ? start_warm(request, *shell, fds) : start_cold(request, *shell, fds);
+  if (!forked) {
+    retire(std::move(*shell));
+    return fail(request, Step::join_namespaces, forked.error());
+  }
+  StartedReply reply{.run = request.run, .shell_was_ready = was_ready, .fork_ns = forked->fork_ns};
+  for (std::size_t step = 0; step < kStepCount; ++step) {
+    const std::uint64_t ns = shell->steps().duration_ns[step];
+    if (ns != 0) reply.shell_steps.push_back({.step = static_cast<Step>(step), .ns = ns});
+  }
+  const int attached[] = {shell->workspace()};
+  send_packet(engine_.get(), KeeperReplyKind::started, reply, attached);
+  if (shell->cgroup()) shell->cgroup()->close_attach_fds();
+  sandboxes_.emplace(request.run, Sandbox{.shell = std::move(*shell), .runner = forked->pid});
+}
+
+Result<Shell> KeeperLoop::make_shell(std::uint32_t index, const Limits& limits, bool with_cgroup, Step fault,
+                                     Step& failed) {
+  std::optional<Cgroup> group;
+  if (with_cgroup) {
+    failed = Step::cgroup;
+    if (fault == Step::cgroup) return system_error(EIO).during("create the control group");
+    HUTCH_TRY(group, tools_.cgroups->create(next_group_++));
+    HUTCH_TRY(group->apply(limits));
+  }
+  ShellSource source{.template_mounts = prepared_[index].mounts.get(),
+                     .sysctl_user = tools_.sysctl_user.get(),
+                     .landlock_abi = tools_.landlock_abi};
+  for (const char* path : {"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/etc", "/opt/hutch"}) {
+    source.readable.add(path);
+  }
+  for (const auto& bind : options_.templates[index].binds) {
+    if (!source.readable.add(bind.target.c_str())) return make_error(ErrorCode::limit, "too many mounts in a template");
+  }
+  return Shell::make(source, tools_.ids.next(), limits, std::move(group), fault, failed);
+}
+
+// A spare shell fits when its scratch space has the size that is asked for; every other limit is written at claim.
+Result<Shell> KeeperLoop::take_shell(const StartRequest& request, bool& was_ready, Step& failed) {
+  auto& spare = prepared_[request.template_index].spare;
+  const Limits limits = request.limits.to_limits();
+  const bool fits = limits.scratch == Limits{}.scratch && limits.inodes == Limits{}.inodes;
+  const bool with_cgroup = tools_.cgroups.has_value();
+  if (!with_cgroup && !request.weaker_limits) {
+    failed = Step::cgroup;
+    return make_error(ErrorCode::unsupported, "no control groups to hold the limits");
+  }
+  was_ready = fits && request.fault == Step::none && !spare.empty();
+  if (!was_ready) return make_shell(request.template_index, limits, with_cgroup, request.fault, failed);
+  Shell shell = std::move(spare.back());
+  spare.pop_back();
+  return shell;
+}
+
+ProcessLimits KeeperLoop::process_limits(const StartRequest& request) const {
+  const auto& limits = request.limits;
+  return {.open_files = limits.open_files,
+          .processes = limits.processes + 1,  // init, where it has the runner's uid
+          .file_size = limits.scratch,
+          .address_space = tools_.cgroups ? 0 : limits.memory + kWeakerAddressSlack,
+          .cpu_seconds = limits.cpu_ms / 1000 + 2};
+}
+
+Result<ForkReply> KeeperLoop::start_warm(const StartRequest& request, Shell& shell, std::span<const UniqueFd> fds) {
+  auto& prepared = prepared_[request.template_index];
+  ForkRequest fork{.limits = process_limits(request), .uid = kRunnerId, .gid = kRunnerId, .fault = request.fault};
+  if (shell.cgroup()) {
+    fork.cgroup_file_count = static_cast<std::uint8_t>(shell.cgroup()->attach_fds().size());
+    fork.cgroup_is_directory = tools_.cgroups->version() == CgroupVersion::v2;
+  }
+  return prepared.zygote->fork_runner(fork, descriptors_for(shell, fds));
+}
+
+Result<ForkReply> KeeperLoop::start_cold(const StartRequest& request, Shell& shell, std::span<const UniqueFd> fds) {
+  ColdStart start{.source = options_.templates[request.template_index],
+                  .shell = shell,
+                  .own_pid_namespace = tools_.own_pid_namespace.get(),
+                  .limits = process_limits(request),
+                  .cgroup_is_directory = tools_.cgroups && tools_.cgroups->version() == CgroupVersion::v2,
+                  .fault = request.fault};
+  return cold_start(start, fds);
+}
+
+void KeeperLoop::handle_signal(const SignalRequest& request) {
+  const auto found = sandboxes_.find(request.run);
+  if (found == sandboxes_.end()) return;
+  const auto& sandbox = found->second;
+  if (request.signal == SIGKILL) return sandbox.shell.kill();
+  if (!sandbox.runner_gone) ::kill(sandbox.runner, request.signal);
+}
+
+void KeeperLoop::handle_release(std::uint64_t run) {
+  const auto found = sandboxes_.find(run);
+  if (found == sandboxes_.end()) return;
+  found->second.shell.kill();
+  found->second.released = true;
+  finish_released();
+}
+
+void KeeperLoop::zygote_readable(std::uint32_t index) {
+  auto& prepared = prepared_[index];
+  const auto ready = prepared.zygote->receive_ready();
+  if (ready) {
+    prepared.zygote_failures = 0;
+  } else {
+    ++prepared.zygote_failures;
+    prepared.zygote.reset();
+  }
+  std::vector<Waiting> mine;
+  std::vector<Waiting> others;
+  for (auto& start : waiting_) {
+    (start.request.template_index == index ? mine : others).push_back(std::move(start));
+  }
+  waiting_ = std::move(others);
+  for (const auto& start : mine) {
+    if (ready) {
+      begin(start.request, start.fds);
+    } else {
+      fail(start.request, Step::zygote, ready.error());
+    }
+  }
+}
+
+void KeeperLoop::reap() {
+  signalfd_siginfo drained[16];
+  while (::read(signals_.get(), drained, sizeof(drained)) > 0) {
+  }
+  for (;;) {
+    int status = 0;
+    rusage used{};
+    const pid_t pid = ::wait4(-1, &status, WNOHANG, &used);
+    if (pid <= 0) return;
+    for (auto& prepared : prepared_) {
+      if (prepared.zygote && prepared.zygote->ready() && prepared.zygote->pid() == pid) prepared.zygote.reset();
+    }
+    for (auto& [run, sandbox] : sandboxes_) {
+      if (sandbox.shell.init_pid() == pid) sandbox.init_gone = true;
+      if (sandbox.runner == pid && !sandbox.runner_gone) {
+        runner_ended(run, sandbox, status, microseconds(used.ru_utime) + microseconds(used.ru_stime),
+                     static_cast<std::uint64_t>(used.ru_maxrss) << 10);
+      }
+    }
+  }
+}
+
+// The runner's end is the sandbox's end: whatever it left running is killed before anybody looks at its files.
+void KeeperLoop::runner_ended(std::uint64_t run, Sandbox& sandbox, int wait_status, std::uint64_t rusage_cpu_us,
+                              std::uint64_t rusage_peak) {
+  sandbox.runner_gone = true;
+  ExitedReply reply{.run = run, .wait_status = wait_status, .usage = usage_of(sandbox)};
+  sandbox.shell.kill();
+  if (!reply.usage.from_cgroup) {
+    reply.usage.cpu_us = std::max(reply.usage.cpu_us, rusage_cpu_us);
+    reply.usage.peak_memory = std::max(reply.usage.peak_memory, rusage_peak);
+  }
+  send_packet(engine_.get(), KeeperReplyKind::exited, reply, {});
+}
+
+UsageNumbers KeeperLoop::usage_of(Sandbox& sandbox) const {
+  if (!sandbox.shell.cgroup()) return usage_from_proc(sandbox.shell.proc());
+  const auto usage = sandbox.shell.cgroup()->usage();
+  if (!usage) return {};
+  return {.cpu_us = usage->cpu_us,
+          .peak_memory = usage->peak_memory,
+          .memory_now = usage->memory_now,
+          .oom_kills = usage->oom_kills,
+          .process_limit_hits = usage->process_limit_hits,
+          .from_cgroup = true};
+}
+
+void KeeperLoop::finish_released() {
+  for (auto at = sandboxes_.begin(); at != sandboxes_.end();) {
+    auto& sandbox = at->second;
+    const bool gone = sandbox.released && sandbox.runner_gone && sandbox.init_gone;
+    const bool removed = gone && (!sandbox.shell.cgroup() || sandbox.shell.cgroup()->destroy().has_value());
+    at = removed ? sandboxes_.erase(at) : std::next(at);
+  }
+}
+
+void KeeperLoop::retire(Shell shell) {
+  shell.kill();
+  sandboxes_.emplace(next_retired_++, Sandbox{.shell = std::move(shell), .runner_gone = true, .released = true});
+}
+
+void KeeperLoop::refill() {
+  for (std::uint32_t i = 0; i < prepared_.size(); ++i) {
+    auto& prepared = prepared_[i];
+    if (!prepared.zygote || !prepared.zygote->ready() || prepared.spare.size() >= options_.spare_shells) continue;
+    Step failed = Step::none;
+    auto shell = make_shell(i, Limits{}, tools_.cgroups.has_value(), Step::none, failed);
+    if (shell) prepared.spare.push_back(std::move(*shell));
+    return;  // one at a time, so that a request never waits for more than one
+  }
+}
+
+void KeeperLoop::fail(const StartRequest& request, Step step, const Error& error) {
+  send_packet(engine_.get(), KeeperReplyKind::failed,
+              FailedReply{.run = request.run, .step = step, .message = error.message, .hint = error.hint}, {});
+}
+
+}  // namespace hutch

@@ -1,0 +1,92 @@
+// The keeper's one loop: requests from the engine, deaths of children, readiness of zygotes.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/unique_fd.h"
+#include "sandbox/cgroup.h"
+#include "sandbox/shell.h"
+#include "wire/codec.h"
+#include "wire/fd_passing.h"
+#include "zygote/keeper.h"
+#include "zygote/user_namespace.h"
+#include "zygote/zygote_process.h"
+
+namespace hutch {
+
+// What the keeper holds from the host.
+struct KeeperTools {
+  std::optional<CgroupRoot> cgroups;
+  int landlock_abi = 0;
+  UniqueFd sysctl_user;
+  UniqueFd own_pid_namespace;
+  IdAllocator ids;
+};
+
+template <class T>
+void send_packet(int socket, KeeperReplyKind kind, const T& message, std::span<const int> fds) {
+  std::string packet(1, static_cast<char>(kind));
+  packet += wire::encode(message);
+  wire::send_with_fds(socket, packet, fds);
+}
+
+class KeeperLoop {
+ public:
+  KeeperLoop(const KeeperOptions& options, KeeperTools tools, UniqueFd engine);
+  void run();  // until the engine hangs up
+
+ private:
+  struct Prepared {  // a template in use
+    UniqueFd mounts;
+    std::optional<ZygoteProcess> zygote;
+    std::uint32_t zygote_failures = 0;  // in a row
+    std::vector<Shell> spare;
+  };
+  struct Waiting {  // a start that waits for its zygote
+    StartRequest request;
+    std::vector<UniqueFd> fds;
+  };
+  struct Sandbox {
+    Shell shell;
+    pid_t runner = -1;
+    bool runner_gone = false;
+    bool init_gone = false;
+    bool released = false;
+  };
+
+  bool receive_request();
+  void handle_start(Waiting start);
+  void begin(const StartRequest& request, std::span<const UniqueFd> fds);
+  Result<void> prepare_template(Prepared& prepared, const Template& source, const StartRequest& request);
+  Result<Shell> make_shell(std::uint32_t index, const Limits& limits, bool with_cgroup, Step fault, Step& failed);
+  Result<Shell> take_shell(const StartRequest& request, bool& was_ready, Step& failed);
+  Result<ForkReply> start_warm(const StartRequest& request, Shell& shell, std::span<const UniqueFd> fds);
+  Result<ForkReply> start_cold(const StartRequest& request, Shell& shell, std::span<const UniqueFd> fds);
+  void handle_signal(const SignalRequest& request);
+  void handle_release(std::uint64_t run);
+  void zygote_readable(std::uint32_t index);
+  void reap();
+  void runner_ended(std::uint64_t run, Sandbox& sandbox, int wait_status, std::uint64_t rusage_cpu_us,
+                    std::uint64_t rusage_peak);
+  void finish_released();
+  void refill();
+  void fail(const StartRequest& request, Step step, const Error& error);
+  void retire(Shell shell);  // kill and take apart a shell in which nobody ran
+  UsageNumbers usage_of(Sandbox& sandbox) const;
+  [[nodiscard]] ProcessLimits process_limits(const StartRequest& request) const;
+
+  const KeeperOptions& options_;
+  KeeperTools tools_;
+  UniqueFd engine_;
+  UniqueFd signals_;
+  std::uint64_t next_group_ = 1;
+  std::vector<Prepared> prepared_;                // one per template
+  std::map<std::uint64_t, Sandbox> sandboxes_;    // by the engine's number
+  std::uint64_t next_retired_ = 1ULL << 63;       // numbers for sandboxes the engine never knew
+  std::vector<Waiting> waiting_;
+};
+
+}  // namespace hutch

@@ -1,0 +1,47 @@
+// A zygote as the keeper sees it: a warm interpreter at the end of a socket, which forks runners on request.
+#pragma once
+
+#include <sys/types.h>
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "base/unique_fd.h"
+#include "zygote/template.h"
+#include "zygote/zygote_messages.h"
+
+namespace hutch {
+
+// Environment of an interpreter, warm or cold: the template's, on top of the few variables that every program expects.
+std::vector<std::string> interpreter_environment(const Template& source);
+
+class ZygoteProcess {
+ public:
+  // Starts the interpreter inside the template's root; it is ready when ready() says so.
+  static Result<ZygoteProcess> start(const Template& source, int template_mounts, int own_pid_namespace, Step fault);
+
+  ZygoteProcess(ZygoteProcess&&) = default;
+  ZygoteProcess& operator=(ZygoteProcess&&) = default;
+
+  [[nodiscard]] pid_t pid() const { return pid_; }
+  [[nodiscard]] int socket() const { return socket_.get(); }
+  [[nodiscard]] bool ready() const { return ready_; }
+  [[nodiscard]] std::uint64_t forks() const { return forks_; }
+
+  // The socket is readable for the first time.
+  Result<void> receive_ready();
+  // Forks a runner into a shell and returns its pid in the keeper's namespace.
+  Result<ForkReply> fork_runner(const ForkRequest& request, std::span<const int> fds);
+
+ private:
+  ZygoteProcess() = default;
+
+  pid_t pid_ = -1;
+  UniqueFd socket_;
+  bool ready_ = false;
+  std::uint64_t forks_ = 0;
+};
+
+}  // namespace hutch
