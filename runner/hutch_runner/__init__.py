@@ -1,1 +1,1 @@
-"""What runs the user's code inside a sandbox. Standard library only; holds no secret and decides nothing that counts."""
+"""What runs the user's code inside a sandbox. Standard library only; holds no secret, decides nothing."""

@@ -76,7 +76,9 @@ def show(error: BaseException, trace) -> None:
         stream = sys.stderr
         if stream is None:
             return
-        if not programs:
+        if type(error) is MemoryError and sys.version_info >= (3, 13):
+            stream.write(plainly(error, trace))  # CPython would import modules now, and may crash for want of memory
+        elif not programs:
             _display(type(error), error, trace)
         elif sys.version_info >= (3, 13):
             import linecache  # noqa: F401  CPython loads it now in any case
@@ -94,6 +96,16 @@ def show(error: BaseException, trace) -> None:
             stream.flush()
     except BaseException:
         pass
+
+
+def plainly(error: BaseException, trace) -> str:
+    """A traceback made with as little as possible."""
+    sources = Sources()
+    lines = ["Traceback (most recent call last):"] if trace is not None else []
+    lines += ["  " + entry_text(entry, sources) for entry in cut(entries_of(trace))]
+    text = str(error)
+    lines.append("MemoryError: " + text if text else "MemoryError")
+    return "\n".join(lines) + "\n"
 
 
 def write(text: str) -> None:
@@ -131,10 +143,7 @@ def describe(error: BaseException, trace, program: Program) -> PythonError:
         about.module_name = error.name
     if issubclass(kind, OSError) and isinstance(error.errno, int):
         about.error_number = error.errno
-    entries = []
-    while trace is not None:
-        entries.append(trace)
-        trace = trace.tb_next
+    entries = entries_of(trace)
     sources = Sources()
     if issubclass(kind, SyntaxError) and error.filename == program.file_name:
         about.line, about.column = error.lineno or 0, max(error.offset or 0, 0)
@@ -145,10 +154,22 @@ def describe(error: BaseException, trace, program: Program) -> PythonError:
         about.line = where.tb_lineno or 0
         about.source_line = sources.line(where.tb_frame.f_code, about.line).rstrip("\r\n")
         about.column = column(where, about.source_line)
-    if len(entries) > MOST_ENTRIES:  # a deep recursion: how it began and how it ended
-        entries[MOST_ENTRIES // 2 : -MOST_ENTRIES // 2] = []
-    about.traceback = [entry_text(entry, sources) for entry in entries]
+    about.traceback = [entry_text(entry, sources) for entry in cut(entries)]
     return about
+
+
+def entries_of(trace) -> list:
+    entries = []
+    while trace is not None:
+        entries.append(trace)
+        trace = trace.tb_next
+    return entries
+
+
+def cut(entries: list) -> list:
+    """Of a deep recursion, how it began and how it ended."""
+    half = MOST_ENTRIES // 2
+    return entries if len(entries) <= MOST_ENTRIES else entries[:half] + entries[-half:]
 
 
 def entry_text(entry, sources: Sources) -> str:

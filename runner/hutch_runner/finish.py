@@ -46,18 +46,26 @@ def exit_code(stop: SystemExit) -> int:
 
 
 def leave(code: int, main: list) -> None:
-    """Ends the process. `main` holds the only reference to the __main__ module that is ours."""
+    """Ends the process."""
+    flushed = False
+    try:
+        flushed = end(main)
+    finally:
+        _exit(code if flushed else FLUSH_FAILED)
+
+
+def end(main: list) -> bool:
+    """Everything but the exit itself. `main` holds the only reference to the __main__ module that is ours. False when
+    output was lost."""
     flushed = True
     steps = (join_threads, _run_exit_functions, flush_streams, flush_files, lambda: release(main), flush_files,
              flush_first_streams)
-    try:
-        for step in steps:
-            try:
-                flushed = step() is not False and flushed
-            except BaseException:  # a hostile object, no memory, a signal: the next step may still work
-                pass
-    finally:
-        _exit(code if flushed else FLUSH_FAILED)
+    for step in steps:
+        try:
+            flushed = step() is not False and flushed
+        except BaseException:  # a hostile object, no memory, a signal: the next step may still work
+            pass
+    return flushed
 
 
 def join_threads() -> None:
@@ -131,7 +139,7 @@ def release(main: list) -> None:
     """Lets go of the program's objects, so that files are flushed and finalizers run."""
     for name in ("last_type", "last_value", "last_traceback", "last_exc"):
         sys.__dict__.pop(name, None)
-    for name in list(sys.modules)[_start["modules"]:]:
+    for name in newest(sys.modules, len(sys.modules) - _start["modules"]):
         if is_the_users(sys.modules.get(name)):
             del sys.modules[name]
     sys.modules.pop("__main__", None)
@@ -140,6 +148,16 @@ def release(main: list) -> None:
     rest = alive()
     if rest is not None and not other_threads():
         clear(rest.namespace)
+
+
+def newest(names: dict, count: int) -> list:
+    """The last `count` keys. A list of all would write a reference count into each, and so copy their pages."""
+    found = []
+    for name in reversed(names):
+        if len(found) >= count:
+            break
+        found.append(name)
+    return found[::-1]
 
 
 def is_the_users(module: object) -> bool:

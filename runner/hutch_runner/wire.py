@@ -104,8 +104,8 @@ class Reader:
         self._at = end
         return self._bytes[start:end]
 
-    def texts(self) -> list[bytes]:
-        return [self.text() for _ in range(self.count())]
+    def string(self) -> str:
+        return str(self.text(), "utf-8", "surrogateescape")
 
     def pairs(self) -> Environment:
         return [(self.text(), self.text()) for _ in range(self.count())]
@@ -122,7 +122,7 @@ class PutFile:
 
     def __init__(self, payload: bytes) -> None:
         reader = Reader(payload)
-        self.path, self.append, self.executable = os.fsdecode(reader.text()), reader.flag(), reader.flag()
+        self.path, self.append, self.executable = reader.string(), reader.flag(), reader.flag()
         self.data = reader.text()
         reader.end()
 
@@ -134,8 +134,8 @@ class RunScript:
 
     def __init__(self, payload: bytes) -> None:
         reader = Reader(payload)
-        self.code, self.file_name, self.has_file = reader.text(), os.fsdecode(reader.text()), reader.flag()
-        self.arguments = [os.fsdecode(argument) for argument in reader.texts()]
+        self.code, self.file_name, self.has_file = reader.text(), reader.string(), reader.flag()
+        self.arguments = [reader.string() for _ in range(reader.count())]
         self.environment = reader.pairs()
         reader.end()
 

@@ -18,7 +18,7 @@ SINCE_FORK = "import time, _hutch_zygote; print(time.perf_counter_ns() - _hutch_
 
 def main() -> None:
     with tempfile.TemporaryDirectory() as workspace:
-        zygote = Zygote(workspace, ("json", "asyncio"))
+        zygote = Zygote(workspace, ("json",))
         for _ in range(20):
             zygote.run(run_script("print(1)"))
         report("forked child, serve() returns to user code", [int(zygote.run(run_script(SINCE_FORK)).out) / 1e3

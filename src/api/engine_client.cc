@@ -78,7 +78,8 @@ Result<pid_t> spawn_engine(std::vector<std::string> arguments, int socket, int l
   if (log >= 0) ::dup2(log, 2);
   if (socket == 3) ::fcntl(3, F_SETFD, 0);
   if (socket > 3) ::dup2(socket, 3);
-  if (background) [[maybe_unused]] const int moved = ::chdir("/");
+  if (background) [[maybe_unused]]
+    const int moved = ::chdir("/");
   ::close_range(socket >= 0 ? 4 : 3, ~0U, 0);
   ::execve("/proc/self/exe", argv.data(), envp.data());
   ::_exit(125);

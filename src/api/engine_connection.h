@@ -27,7 +27,9 @@ class EngineConnection final : public RunSink {
  public:
   EngineConnection(net::local::stream_protocol::socket socket, EngineHost& host);
   // Until the client hangs up. Keeps the connection alive meanwhile.
-  static net::awaitable<void> serve(std::shared_ptr<EngineConnection> connection) { return connection->run(connection); }
+  static net::awaitable<void> serve(std::shared_ptr<EngineConnection> connection) {
+    return connection->run(connection);
+  }
 
  private:
   net::awaitable<void> run(std::shared_ptr<EngineConnection> self);

@@ -148,7 +148,8 @@ Result<void> serve_engine(const EngineSettings& settings) {
 
   net::io_context context(1);
   Engine engine(context.get_executor(), std::move(keeper),
-                {.templates = std::move(templates), .ceiling = {.wall = settings.wall_ceiling},
+                {.templates = std::move(templates),
+                 .ceiling = {.wall = settings.wall_ceiling},
                  .most_running = settings.most_running});
   ::unlink(location.socket().c_str());  // the lock of whoever started us says that no other engine is there
   ::umask(0177);
@@ -159,12 +160,12 @@ Result<void> serve_engine(const EngineSettings& settings) {
   if (!failed) acceptor.listen(net::socket_base::max_listen_connections, failed);
   if (failed) return make_error(ErrorCode::system, failed.message()).during("listen on " + location.socket().string());
 
-  EngineServer server(context, std::move(acceptor),
-                      {.engine = &engine,
-                       .is_current = [&](const std::string& theirs) {
-                         return theirs == binary && stamp == templates_stamp() && !engine.lost();
-                       },
-                       .idle_exit = settings.idle_exit});
+  EngineServer server(
+      context, std::move(acceptor),
+      {.engine = &engine,
+       .is_current =
+           [&](const std::string& theirs) { return theirs == binary && stamp == templates_stamp() && !engine.lost(); },
+       .idle_exit = settings.idle_exit});
   net::co_spawn(context, server.accept_clients(), net::detached);
   net::co_spawn(context, server.watch_keeper(), net::detached);
   net::co_spawn(context, server.leave_when_idle(settings.idle_exit), net::detached);

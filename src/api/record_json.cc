@@ -82,8 +82,8 @@ json::value to_json(const wire::PythonError& python) {
 }
 
 json::value to_json(const wire::RunError& error) {
-  json::object result{{"category", error.category}, {"code", error.code},   {"message", clean_utf8(error.message)},
-                      {"hint", error.hint},         {"fix", error.fix},     {"state", error.state},
+  json::object result{{"category", error.category},  {"code", error.code}, {"message", clean_utf8(error.message)},
+                      {"hint", error.hint},          {"fix", error.fix},   {"state", error.state},
                       {"retryable", error.retryable}};
   result["python"] = error.python ? to_json(*error.python) : json::value(nullptr);
   result["limit"] = error.limit_name.empty() ? json::value(nullptr)
@@ -97,13 +97,13 @@ json::value to_json(const wire::RunError& error) {
 json::array to_json(const std::vector<wire::FileEntry>& files) {
   json::array result;
   for (const auto& file : files) {
-    result.push_back(json::object{{"path", clean_utf8(file.path)},
-                                  {"size", file.size},
-                                  {"mime_type", text_or_null(file.mime_type)},
-                                  {"sha256", text_or_null(file.sha256)},
-                                  {"modified_at", file.modified_ns != 0 ? json::value(timestamp(file.modified_ns))
-                                                                        : json::value(nullptr)},
-                                  {"change", name_of(file.change)}});
+    result.push_back(json::object{
+        {"path", clean_utf8(file.path)},
+        {"size", file.size},
+        {"mime_type", text_or_null(file.mime_type)},
+        {"sha256", text_or_null(file.sha256)},
+        {"modified_at", file.modified_ns != 0 ? json::value(timestamp(file.modified_ns)) : json::value(nullptr)},
+        {"change", name_of(file.change)}});
   }
   return result;
 }
@@ -133,9 +133,8 @@ json::array to_json(const std::vector<wire::OutputEvent>& events) {
 
 json::object usage_of(const wire::Record& record) {
   const auto& usage = record.usage;
-  const double percent = usage.wall_us == 0 ? 0.0
-                                            : 100.0 * static_cast<double>(usage.cpu_us) /
-                                                  static_cast<double>(usage.wall_us);
+  const double percent =
+      usage.wall_us == 0 ? 0.0 : 100.0 * static_cast<double>(usage.cpu_us) / static_cast<double>(usage.wall_us);
   return {{"wall_ms", milliseconds(usage.wall_us)},
           {"cpu_ms", milliseconds(usage.cpu_us)},
           {"cpu_percent", percent},
@@ -158,9 +157,12 @@ void add_streams(json::object& result, const std::vector<wire::OutputEvent>& eve
 
 std::string record_to_json(const wire::Record& record, const std::vector<wire::OutputEvent>& events,
                            const std::vector<wire::FileEntry>& files) {
-  json::object result{{"execution_id", record.execution_id}, {"status", name_of(record.status)},
-                      {"language", "python"},                {"template", record.template_name},
-                      {"started_at", timestamp(record.started_at_ns)}, {"exit_code", record.exit_code},
+  json::object result{{"execution_id", record.execution_id},
+                      {"status", name_of(record.status)},
+                      {"language", "python"},
+                      {"template", record.template_name},
+                      {"started_at", timestamp(record.started_at_ns)},
+                      {"exit_code", record.exit_code},
                       {"start", record.warm ? "warm" : "cold"}};
   add_streams(result, events);
   result["truncated"] = json::object{

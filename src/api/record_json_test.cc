@@ -29,7 +29,8 @@ TEST(RecordJson, GivesBytesThatAreNotTextAlsoAsBase64) {
 
 TEST(RecordJson, CleansEverythingASandboxNamed) {
   wire::Record record;
-  record.error = wire::RunError{.category = "python_exception", .message = "\xff", .python = wire::PythonError{.name = "\xfe"}};
+  record.error =
+      wire::RunError{.category = "python_exception", .message = "\xff", .python = wire::PythonError{.name = "\xfe"}};
   const auto value = boost::json::parse(record_to_json(record, {}, {{.path = "\xfd.txt"}}));
   EXPECT_EQ(value.at("files").as_array()[0].at("path").as_string(), "\xEF\xBF\xBD.txt");
   EXPECT_EQ(value.at("error").at("python").at("ename").as_string(), "\xEF\xBF\xBD");

@@ -14,7 +14,7 @@ TEST(Utf8, LeavesValidTextAlone) {
 
 TEST(Utf8, ReplacesEveryMalformedSequence) {
   EXPECT_EQ(clean_utf8("a\xFFz"), "a\xEF\xBF\xBDz");
-  EXPECT_EQ(clean_utf8("\xC0\x80"), "\xEF\xBF\xBD\xEF\xBF\xBD");                // overlong
+  EXPECT_EQ(clean_utf8("\xC0\x80"), "\xEF\xBF\xBD\xEF\xBF\xBD");                  // overlong
   EXPECT_EQ(clean_utf8("\xED\xA0\x80"), "\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD");  // surrogate
   EXPECT_EQ(clean_utf8("\xF4\x90\x80\x80"), "\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD");
   EXPECT_EQ(clean_utf8("\xE4\xB8"), "\xEF\xBF\xBD");  // cut short: one maximal subpart

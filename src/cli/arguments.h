@@ -11,6 +11,6 @@
 namespace hutch {
 
 Result<std::chrono::milliseconds> parse_seconds(std::string_view text);  // "30", "0.5", "2m"
-Result<Bytes> parse_size(std::string_view text);                        // "512M", "64MiB", "1g", "1000000"
+Result<Bytes> parse_size(std::string_view text);                         // "512M", "64MiB", "1g", "1000000"
 
 }  // namespace hutch

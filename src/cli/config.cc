@@ -142,9 +142,9 @@ Result<void> read_file(Config& config, std::vector<std::string>& origins) {
   }
   const auto parsed = toml::parse_file(path.string());
   if (!parsed) {
-    return make_error(ErrorCode::invalid_argument,
-                      fmt::format("{}:{}: {}", path.string(), parsed.error().source().begin.line,
-                                  parsed.error().description()));
+    return make_error(
+        ErrorCode::invalid_argument,
+        fmt::format("{}:{}: {}", path.string(), parsed.error().source().begin.line, parsed.error().description()));
   }
   return read_table(config, origins, parsed.table(), "", path.string());
 }

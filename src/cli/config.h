@@ -11,8 +11,8 @@
 namespace hutch {
 
 struct ConfigEntry {
-  std::string key;    // "limits.memory"
-  std::string value;  // as a person would write it
+  std::string key;     // "limits.memory"
+  std::string value;   // as a person would write it
   std::string origin;  // "default", the file's path, or the variable's name
 };
 

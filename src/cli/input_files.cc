@@ -24,7 +24,8 @@ Result<void> read_file(const fs::path& path, const std::string& name, std::uint6
   const UniqueFd file{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
   struct stat status{};
   if (!file || ::fstat(file.get(), &status) != 0) return system_error(errno).during("read " + path.string());
-  if (!S_ISREG(status.st_mode)) return make_error(ErrorCode::invalid_argument, path.string() + " is not a regular file");
+  if (!S_ISREG(status.st_mode))
+    return make_error(ErrorCode::invalid_argument, path.string() + " is not a regular file");
   bool append = false;
   for (;;) {
     wire::PutFile piece{.path = name, .append = append, .executable = (status.st_mode & 0111) != 0};
@@ -70,7 +71,8 @@ Result<std::vector<wire::PutFile>> read_inputs(const std::vector<std::string>& s
     if (name.empty()) name = fs::absolute(path).lexically_normal().filename().string();
     if (name.empty()) name = fs::absolute(path).lexically_normal().parent_path().filename().string();
     if (!fs::exists(path, failed)) {
-      return make_error(ErrorCode::not_found, "--in: there is no " + path).with_hint("the form is --in PATH or --in PATH:NAME");
+      return make_error(ErrorCode::not_found, "--in: there is no " + path)
+          .with_hint("the form is --in PATH or --in PATH:NAME");
     }
     if (fs::is_directory(path, failed)) {
       HUTCH_TRY(read_directory(path, name, left, files));

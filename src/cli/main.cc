@@ -5,7 +5,9 @@
 #include <boost/json.hpp>
 #include <string>
 
+#include "cli/bench_command.h"
 #include "cli/config.h"
+#include "cli/doctor_command.h"
 #include "cli/engine_command.h"
 #include "cli/report.h"
 #include "cli/run_command.h"
@@ -21,23 +23,31 @@ using hutch::RunOptions;
 void add_limits(CLI::App& command, RunOptions& options) {
   const std::string group = "Limits";
   command.add_option("--timeout", options.timeout, "Wall time in seconds, 0.1 to 300 (default 30)")->group(group);
-  command.add_option("--cpu-time", options.cpu_time, "Processor seconds, all processes together (default 30)")->group(group);
+  command.add_option("--cpu-time", options.cpu_time, "Processor seconds, all processes together (default 30)")
+      ->group(group);
   command.add_option("--memory", options.memory, "Memory, like 512M (the default) or 2G")->group(group);
-  command.add_option("--cpu", options.cpu_percent, "Share of processors in percent; 100, one core, is the default")->group(group);
+  command.add_option("--cpu", options.cpu_percent, "Share of processors in percent; 100, one core, is the default")
+      ->group(group);
   command.add_option("--processes", options.processes, "Processes and threads at once (default 64)")->group(group);
   command.add_option("--open-files", options.open_files, "Open files per process (default 1024)")->group(group);
   command.add_option("--scratch", options.scratch, "Space for /workspace and /tmp (default 64M)")->group(group);
   command.add_option("--inodes", options.inodes, "Files in that space (default 16384)")->group(group);
-  command.add_option("--output-limit", options.output, "Bytes of stdout and stderr together (default 8M)")->group(group);
-  command.add_flag("--weaker-limits", options.weaker_limits,
-                   "Where there are no control groups: let rlimits and a watchdog stand in, and say so")
+  command.add_option("--output-limit", options.output, "Bytes of stdout and stderr together (default 8M)")
+      ->group(group);
+  command
+      .add_flag("--weaker-limits", options.weaker_limits,
+                "Where there are no control groups: let rlimits and a watchdog stand in, and say so")
       ->group(group);
 }
 
 void add_common(CLI::App& command, RunOptions& options) {
-  command.add_option("--template", options.template_name, "Which template (default: `default`, or `bare` if not built)");
-  command.add_option("--env", options.environment, "NAME=VALUE for the program; may be repeated")->take_all()->allow_extra_args(false);
-  command.add_flag("--no-engine", options.no_engine, "Run in the foreground, starting the interpreter inside the sandbox");
+  command.add_option("--template", options.template_name,
+                     "Which template (default: `default`, or `bare` if not built)");
+  command.add_option("--env", options.environment, "NAME=VALUE for the program; may be repeated")
+      ->take_all()
+      ->allow_extra_args(false);
+  command.add_flag("--no-engine", options.no_engine,
+                   "Run in the foreground, starting the interpreter inside the sandbox");
 }
 
 int config_command(const Config& config, OutputFormat format) {
@@ -66,10 +76,11 @@ hutch::Result<hutch::TemplateStore> open_store() {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app{"Hutch runs Python that you do not trust, in a sandbox that it cannot leave.\n\n"
-               "  hutch run -c 'print(6 * 7)'\n"
-               "  hutch run analysis.py --in data.csv --out results\n"
-               "  hutch run --json --timeout 10 script.py -- argument"};
+  CLI::App app{
+      "Hutch runs Python that you do not trust, in a sandbox that it cannot leave.\n\n"
+      "  hutch run -c 'print(6 * 7)'\n"
+      "  hutch run analysis.py --in data.csv --out results\n"
+      "  hutch run --json --timeout 10 script.py -- argument"};
   app.require_subcommand(1);
   app.set_version_flag("--version", "hutch " HUTCH_VERSION);
   app.failure_message(CLI::FailureMessage::help);
@@ -80,7 +91,9 @@ int main(int argc, char** argv) {
   std::vector<std::string> words;
   auto* code = run_app->add_option("-c", run.code, "The program itself");
   run_app->add_option("FILE", words, "A Python file, or - for standard input; then the program's arguments");
-  run_app->add_option("--in", run.inputs, "PATH or PATH:NAME to put into /workspace; may be repeated")->take_all()->allow_extra_args(false);
+  run_app->add_option("--in", run.inputs, "PATH or PATH:NAME to put into /workspace; may be repeated")
+      ->take_all()
+      ->allow_extra_args(false);
   run_app->add_option("--out", run.output_directory, "Directory for the files that the program creates or changes");
   run_app->add_flag("--json", run.json, "Print the whole record as JSON instead of the program's output");
   run_app->add_flag("--quiet", run.quiet, "Nothing on standard error but what the program writes");
@@ -120,6 +133,22 @@ int main(int argc, char** argv) {
   auto* rm_app = template_app->add_subcommand("rm", "Remove what was built");
   rm_app->add_option("NAME", name)->required();
 
+  hutch::BenchOptions bench{.version = HUTCH_VERSION};
+  auto* bench_app = app.add_subcommand("bench", "How fast sandboxes start here, compared with plain Python");
+  bench_app->add_flag("--quick", bench.quick, "About 20 seconds instead of about 75");
+  bench_app->add_option("--rounds", bench.rounds, "Exactly so many rounds, however long they take")
+      ->check(CLI::Range(1, 10'000));
+  auto* bench_json = bench_app->add_flag("--json", bench.json);
+  bench_app->add_flag("--markdown", bench.markdown, "The table of BENCHMARKS.md")->excludes(bench_json);
+  bench_app->add_flag("--weaker-limits", bench.weaker_limits, "Where there are no control groups");
+
+  hutch::DoctorOptions doctor;
+  auto* doctor_app = app.add_subcommand("doctor", "Can sandboxes run here, what is missing, and do the walls hold");
+  doctor_app->add_flag("--json", json);
+  doctor_app->add_flag("--verbose", doctor.verbose, "Say what each item is for, also where all is well");
+  auto* delegate = doctor_app->add_option("--delegate", doctor.delegate, "As root: give a USER or uid a control group");
+  doctor_app->add_option("--undelegate", doctor.undelegate, "As root: take it away again")->excludes(delegate);
+
   auto* config_app = app.add_subcommand("config", "The effective configuration, and where each value comes from");
   config_app->add_flag("--json", json);
 
@@ -136,7 +165,8 @@ int main(int argc, char** argv) {
   if (*run_app) {
     run.has_code = code->count() > 0;
     if (!run.has_code) {
-      if (words.empty()) return own_failure({.message = "nothing to run", .hint = "hutch run FILE, hutch run - or hutch run -c CODE"});
+      if (words.empty())
+        return own_failure({.message = "nothing to run", .hint = "hutch run FILE, hutch run - or hutch run -c CODE"});
       run.file = words.front();
       words.erase(words.begin());
     }
@@ -152,6 +182,11 @@ int main(int argc, char** argv) {
     result = hutch::engine_serve(*config);
   } else if (*private_app) {
     result = hutch::engine_private(*config, name);
+  } else if (*bench_app) {
+    result = hutch::bench_command(bench);
+  } else if (*doctor_app) {
+    doctor.format = format;
+    result = hutch::doctor_command(doctor);
   } else if (*config_app) {
     result = config_command(*config, format);
   } else {

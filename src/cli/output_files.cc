@@ -34,14 +34,20 @@ Result<UniqueFd> open_directory_beneath(int root, const std::string& path) {
   return current;
 }
 
+// Data only: a sparse file stays sparse, so what comes out is never more than the scratch space held.
 Result<void> copy(int from, int to, std::uint64_t size) {
   std::array<char, 64 << 10> chunk;
-  for (std::uint64_t at = 0; at < size;) {
-    const ssize_t got = ::pread(from, chunk.data(), std::min<std::uint64_t>(chunk.size(), size - at), static_cast<off_t>(at));
-    if (got < 0) return system_error(errno);
-    if (got == 0) return {};
-    if (::write(to, chunk.data(), static_cast<std::size_t>(got)) != got) return system_error(errno);
-    at += static_cast<std::uint64_t>(got);
+  const auto end = static_cast<off_t>(size);
+  if (::ftruncate(to, end) != 0) return system_error(errno);
+  for (off_t at = ::lseek(from, 0, SEEK_DATA); at >= 0 && at < end; at = ::lseek(from, at, SEEK_DATA)) {
+    const off_t hole = std::min(::lseek(from, at, SEEK_HOLE), end);
+    while (at < hole) {
+      const auto most = std::min<std::size_t>(chunk.size(), static_cast<std::size_t>(hole - at));
+      const ssize_t got = ::pread(from, chunk.data(), most, at);
+      if (got <= 0) return got < 0 ? Result<void>(system_error(errno)) : Result<void>{};
+      if (::pwrite(to, chunk.data(), static_cast<std::size_t>(got), at) != got) return system_error(errno);
+      at += got;
+    }
   }
   return {};
 }

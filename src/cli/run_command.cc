@@ -35,14 +35,16 @@ Result<std::string> read_all(int fd, const std::string& name) {
     if (size == 0) return text;
     text.append(chunk, 0, static_cast<std::size_t>(size));
     if (text.size() > kMostProgram) {
-      return make_error(ErrorCode::invalid_argument, name + " is longer than 16 MiB").with_hint("put data in with --in");
+      return make_error(ErrorCode::invalid_argument, name + " is longer than 16 MiB")
+          .with_hint("put data in with --in");
     }
   }
 }
 
 Result<std::string> read_program(const std::string& path) {
   const UniqueFd file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
-  if (!file) return system_error(errno).during("read " + path).with_hint("name a Python file, - for standard input, or -c CODE");
+  if (!file)
+    return system_error(errno).during("read " + path).with_hint("name a Python file, - for standard input, or -c CODE");
   struct stat status{};
   if (::fstat(file.get(), &status) == 0 && S_ISDIR(status.st_mode)) {
     return make_error(ErrorCode::invalid_argument, path + " is a directory")
@@ -124,10 +126,10 @@ int report_failure(const RunOptions& options, const Report& report, const wire::
 
 int report_failure(const RunOptions& options, const Report& report, const Error& error) {
   const bool request = error.code == ErrorCode::invalid_argument || error.code == ErrorCode::not_found;
-  return report_failure(options, report,
-                        wire::Failed{.message = error.message,
-                                     .hint = error.hint,
-                                     .code = request ? "bad_arguments" : "sandbox_start_failed"});
+  return report_failure(
+      options, report,
+      wire::Failed{
+          .message = error.message, .hint = error.hint, .code = request ? "bad_arguments" : "sandbox_start_failed"});
 }
 
 int report_record(const RunOptions& options, const Report& report, const RunEvents& events, wire::Record record,

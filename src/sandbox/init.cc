@@ -95,9 +95,7 @@ int make_directory(int parent, const char* name, mode_t mode, const IdMap& ids) 
   return ::fchownat(parent, name, ids.runner_outside, ids.runner_outside, AT_SYMLINK_NOFOLLOW);
 }
 
-int attach(int mount, const char* target) {
-  return ::move_mount(mount, "", AT_FDCWD, target, MOVE_MOUNT_F_EMPTY_PATH);
-}
+int attach(int mount, const char* target) { return ::move_mount(mount, "", AT_FDCWD, target, MOVE_MOUNT_F_EMPTY_PATH); }
 
 // One tmpfs, one budget, three places: its three directories are attached one by one, and the tmpfs's own root
 // nowhere.
@@ -115,9 +113,9 @@ int place_mounts(const Mounts& made) {
 
 // Without these a process that got past seccomp could make namespaces, and be root in them.
 int forbid_namespaces(int sysctl_user) {
-  for (const char* name : {"max_user_namespaces", "max_mnt_namespaces", "max_pid_namespaces", "max_net_namespaces",
-                           "max_ipc_namespaces", "max_uts_namespaces", "max_cgroup_namespaces", "max_time_namespaces",
-                           "max_inotify_instances"}) {
+  for (const char* name :
+       {"max_user_namespaces", "max_mnt_namespaces", "max_pid_namespaces", "max_net_namespaces", "max_ipc_namespaces",
+        "max_uts_namespaces", "max_cgroup_namespaces", "max_time_namespaces", "max_inotify_instances"}) {
     const int file = ::openat(sysctl_user, name, O_WRONLY | O_CLOEXEC);
     if (file < 0) return -1;
     const bool written = ::write(file, "0", 1) == 1;
@@ -155,6 +153,9 @@ void run_init(const InitPlan& plan) {
   Progress progress{plan};
   Mounts mounts;
 
+  progress.must(Step::cgroup, join_cgroups(plan.cgroup_tasks));  // first: what follows is charged to the sandbox
+  progress.must(Step::namespaces, ::unshare(CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS));
+
   // Still in the keeper's user namespace: what needs rights over it.
   mounts.proc = make_proc();
   progress.must(Step::proc, mounts.proc);
@@ -169,7 +170,7 @@ void run_init(const InitPlan& plan) {
 
   // From here on root of a namespace of its own, which owns nothing but its copy of the mounts.
   progress.must(Step::user_namespace, ::unshare(CLONE_NEWUSER | CLONE_NEWNS) == 0 ? progress.ask_for_ids() : -1);
-  progress.must(Step::cgroup_namespace, ::unshare(CLONE_NEWCGROUP));  // after the keeper put us into our group
+  progress.must(Step::cgroup_namespace, ::unshare(CLONE_NEWCGROUP));  // after we are in our group
   progress.must(Step::mounts, place_mounts(mounts));
   progress.must(Step::namespace_limits, forbid_namespaces(plan.source.sysctl_user));
   const int rules = landlock::build_ruleset(plan.source.landlock_abi, plan.source.readable);

@@ -18,6 +18,7 @@ struct InitPlan {
   const char* scratch_inodes;  // "nr_inodes="
   const char* scratch_uid;     // the runner, as the keeper's user namespace numbers it
   const char* scratch_gid;
+  std::array<int, kMostCgroupFiles> cgroup_tasks{-1, -1, -1, -1};
   int keeper = -1;  // socket to the keeper
   Step fault = Step::none;
 };

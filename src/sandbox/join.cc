@@ -40,13 +40,6 @@ void must(Progress& progress, Step step, int result) {
   progress.ended[static_cast<std::size_t>(step) - kFirstJoinStep] = kernel::monotonic_ns();
 }
 
-int join_cgroups(const ShellDescriptors& shell) {
-  for (const int tasks : shell.cgroup_tasks) {
-    if (tasks >= 0 && ::write(tasks, "0", 1) != 1) return -1;
-  }
-  return 0;
-}
-
 // The user namespace comes last: entering it gives up the rights over the others, which the keeper owns.
 int join_namespaces(const ShellDescriptors& shell) {
   if (::setns(shell.net, CLONE_NEWNET) != 0) return -1;
@@ -142,9 +135,17 @@ void fail_step(int control, Step step, int error_number) {
   ::_exit(125);
 }
 
+int join_cgroups(const std::array<int, kMostCgroupFiles>& tasks) {
+  for (const int file : tasks) {
+    if (file >= 0 && ::write(file, "0", 1) != 1) return -1;
+  }
+  return 0;
+}
+
 void join_shell(const JoinPlan& plan) {
   Progress progress{.plan = plan, .control = plan.streams.control};
-  must(progress, Step::join_cgroup, join_cgroups(plan.shell));  // first: what follows is charged to the sandbox
+  must(progress, Step::join_cgroup,
+       join_cgroups(plan.shell.cgroup_tasks));  // first: what follows is charged to the sandbox
   must(progress, Step::join_namespaces, join_namespaces(plan.shell));
   must(progress, Step::working_directory, ::chdir("/workspace"));
   ::umask(022);
@@ -159,7 +160,8 @@ void join_shell(const JoinPlan& plan) {
   progress.control = kControlFd;
   const int listener = install_filters(plan);  // last: it forbids the calls above
   must(progress, Step::seccomp, listener);
-  if (announce(progress, listener) != 0 || plan.fault == Step::announce) fail_step(kControlFd, Step::announce, errno);
+  if (plan.fault == Step::announce) fail_step(kControlFd, Step::announce, EIO);
+  if (announce(progress, listener) != 0) fail_step(kControlFd, Step::announce, errno);
 }
 
 }  // namespace hutch

@@ -20,7 +20,7 @@ inline constexpr int kControlFd = 3;  // the runner's socket to the engine
 // Descriptors of a shell that a joining process needs, all borrowed.
 struct ShellDescriptors {
   std::array<int, kMostCgroupFiles> cgroup_tasks{-1, -1, -1, -1};  // v1: writing "0" moves the writer
-  int pid = -1;  // namespace; joined before the fork
+  int pid = -1;                                                    // namespace; joined before the fork
   int net = -1;
   int ipc = -1;
   int uts = -1;
@@ -57,6 +57,10 @@ struct JoinPlan {
   bool close_control_on_exec = true;
   Step fault = Step::none;  // the step that fails on purpose, in tests
 };
+
+// Moves the calling process into a v1 control group. By itself, because moving another process takes the kernel
+// milliseconds.
+int join_cgroups(const std::array<int, kMostCgroupFiles>& tasks);
 
 // Returns when every wall is up and the engine has been told so; otherwise reports {step, errno} on the control
 // socket and ends the process. Afterwards 0, 1, 2 and kControlFd are the only descriptors.

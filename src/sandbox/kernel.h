@@ -21,9 +21,7 @@ inline int pidfd_send_signal(int pidfd, int signal) {
 inline int close_range(unsigned first, unsigned last) {
   return static_cast<int>(::syscall(SYS_close_range, first, last, 0));
 }
-inline pid_t clone3(const clone_args& args) {
-  return static_cast<pid_t>(::syscall(SYS_clone3, &args, sizeof(args)));
-}
+inline pid_t clone3(const clone_args& args) { return static_cast<pid_t>(::syscall(SYS_clone3, &args, sizeof(args))); }
 inline std::uint64_t monotonic_ns() {
   timespec now{};
   ::clock_gettime(CLOCK_MONOTONIC, &now);

@@ -1,9 +1,10 @@
 #include "sandbox/landlock.h"
 
-#include <cerrno>
 #include <fcntl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include <cerrno>
 
 namespace hutch::landlock {
 namespace {
@@ -26,11 +27,11 @@ constexpr std::uint64_t kReadDirectory = 1U << 3;
 constexpr std::uint64_t kMakeCharacter = 1U << 6;
 constexpr std::uint64_t kMakeBlock = 1U << 11;
 constexpr std::uint64_t kFirstThirteen = (1U << 13) - 1;
-constexpr std::uint64_t kRefer = 1U << 13;     // ABI 2
-constexpr std::uint64_t kTruncate = 1U << 14;  // ABI 3
+constexpr std::uint64_t kRefer = 1U << 13;        // ABI 2
+constexpr std::uint64_t kTruncate = 1U << 14;     // ABI 3
 constexpr std::uint64_t kIoctlDevice = 1U << 15;  // ABI 5
-constexpr std::uint64_t kTcp = 0b11;           // bind and connect
-constexpr std::uint64_t kScopeAll = 0b11;      // abstract sockets and signals
+constexpr std::uint64_t kTcp = 0b11;              // bind and connect
+constexpr std::uint64_t kScopeAll = 0b11;         // abstract sockets and signals
 
 constexpr std::uint32_t kVersionFlag = 1;
 constexpr int kRulePathBeneath = 1;

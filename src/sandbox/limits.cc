@@ -17,10 +17,10 @@ Result<void> in_range(const char* name, std::uint64_t value, std::uint64_t least
 
 Result<void> time_in_range(const char* name, std::chrono::milliseconds value, std::chrono::milliseconds most) {
   if (value >= kShortest && value <= most) return {};
-  return make_error(ErrorCode::invalid_argument,
-                    fmt::format("{} must be between {:g} s and {:g} s, not {:g} s", name,
-                                static_cast<double>(kShortest.count()) / 1000.0,
-                                static_cast<double>(most.count()) / 1000.0, static_cast<double>(value.count()) / 1000.0));
+  return make_error(ErrorCode::invalid_argument, fmt::format("{} must be between {:g} s and {:g} s, not {:g} s", name,
+                                                             static_cast<double>(kShortest.count()) / 1000.0,
+                                                             static_cast<double>(most.count()) / 1000.0,
+                                                             static_cast<double>(value.count()) / 1000.0));
 }
 
 }  // namespace

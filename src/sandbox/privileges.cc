@@ -1,11 +1,12 @@
 #include "sandbox/privileges.h"
 
-#include <cerrno>
 #include <grp.h>
 #include <linux/securebits.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include <cerrno>
 
 namespace hutch::privileges {
 namespace {

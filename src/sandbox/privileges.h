@@ -13,8 +13,8 @@ namespace hutch::privileges {
 int drop_bounding_set();
 // Every id of the process: real, effective, saved, and the supplementary groups where the namespace lets us.
 int become(uid_t uid, gid_t gid);
-// Empties permitted, effective, inheritable and ambient sets, makes the process non-dumpable, and reads the sets back: a
-// set that is not empty is an error.
+// Empties permitted, effective, inheritable and ambient sets, makes the process non-dumpable, and reads the sets back:
+// a set that is not empty is an error.
 int drop_capabilities();
 // Keeps only the named capabilities in the permitted and effective sets.
 int keep_only(std::initializer_list<unsigned> capabilities);

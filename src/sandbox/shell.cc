@@ -43,7 +43,7 @@ Error step_failed(Step step, int error_number) {
   return system_error(error_number).during("make sandbox: " + std::string(name_of(step)));
 }
 
-// Waits for the next report of init. An init that died or hangs is a failure of `expected`.
+// Waits for the next report of init; one that died or hangs is a failure.
 Result<InitReport> receive_report(int socket, std::span<int> fds, std::size_t& fd_count) {
   pollfd waiting{.fd = socket, .events = POLLIN, .revents = 0};
   const int ready = ::poll(&waiting, 1, kInitTimeoutMs);
@@ -66,94 +66,112 @@ std::string IdMap::text() const {
   return line(init_inside, init_outside) + line(runner_inside, runner_outside);
 }
 
-Result<Shell> Shell::make(const ShellSource& source, const IdMap& ids, const Limits& limits,
-                          std::optional<Cgroup> cgroup, Step fault, Step& failed) {
+Result<ShellBirth> ShellBirth::begin(const ShellSource& source, const IdMap& ids, const Limits& limits,
+                                     std::optional<Cgroup> cgroup, Step fault, Step& failed) {
   const std::uint64_t begin = kernel::monotonic_ns();
-  Shell shell;
+  failed = Step::namespaces;
+  ShellBirth birth;
+  Shell& shell = birth.shell_;
   shell.ids_ = ids;
   shell.cgroup_ = std::move(cgroup);
 
   const std::string size = std::to_string(limits.scratch.count);
   const std::string inodes = std::to_string(limits.inodes);
   const std::string owner = std::to_string(ids.runner_outside);
-
   int sockets[2];
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) != 0) return system_error(errno);
-  UniqueFd ours{sockets[0]};
-  UniqueFd theirs{sockets[1]};
-  const InitPlan plan{.source = source,
-                      .ids = ids,
-                      .scratch_size = size.c_str(),
-                      .scratch_inodes = inodes.c_str(),
-                      .scratch_uid = owner.c_str(),
-                      .scratch_gid = owner.c_str(),
-                      .keeper = theirs.get(),
-                      .fault = fault};
+  birth.socket_.reset(sockets[0]);
+  const UniqueFd theirs{sockets[1]};
+  InitPlan plan{.source = source,
+                .ids = ids,
+                .scratch_size = size.c_str(),
+                .scratch_inodes = inodes.c_str(),
+                .scratch_uid = owner.c_str(),
+                .scratch_gid = owner.c_str(),
+                .keeper = theirs.get(),
+                .fault = fault};
 
-  failed = Step::namespaces;
   int pidfd = -1;
   clone_args args{};
-  args.flags = CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_PIDFD;
+  args.flags = CLONE_NEWPID | CLONE_PIDFD;  // init makes the others itself: a network namespace takes its time
   args.pidfd = reinterpret_cast<std::uint64_t>(&pidfd);
   args.exit_signal = SIGCHLD;
-  const pid_t pid = fault == Step::namespaces ? -1 : kernel::clone3(args);
-  if (pid < 0) return step_failed(Step::namespaces, fault == Step::namespaces ? EIO : errno);
+  if (shell.cgroup_) {
+    const auto files = shell.cgroup_->attach_fds();
+    if (source.cgroup_is_directory) {
+      args.flags |= CLONE_INTO_CGROUP;
+      args.cgroup = static_cast<std::uint64_t>(files[0].get());
+    } else {
+      for (std::size_t i = 0; i < files.size() && i < kMostCgroupFiles; ++i) plan.cgroup_tasks[i] = files[i].get();
+    }
+  }
+  const pid_t pid = kernel::clone3(args);
+  if (pid < 0) return step_failed(Step::namespaces, errno);
   if (pid == 0) run_init(plan);
   shell.init_pid_ = pid;
   shell.init_pidfd_.reset(pidfd);
-  theirs.reset();
+  birth.last_ns_ = begin;
+  return birth;
+}
 
-  const auto abandon = [&](Step step, Error error) {
-    failed = step;
-    shell.kill();
-    ::waitpid(pid, nullptr, 0);
-    if (shell.cgroup_) std::ignore = shell.cgroup_->destroy();
-    return error;
-  };
+Error ShellBirth::abandon(Step step, Error error, Step& failed) {
+  failed = step;
+  shell_.kill();
+  ::waitpid(shell_.init_pid_, nullptr, 0);
+  if (shell_.cgroup_) std::ignore = shell_.cgroup_->destroy();
+  return error;
+}
 
-  if (shell.cgroup_) {
-    if (auto attached = shell.cgroup_->attach(pid); !attached) {
-      return abandon(Step::cgroup, std::move(attached).error());
-    }
-  }
-  std::uint64_t last = kernel::monotonic_ns();
-  shell.steps_.duration_ns[static_cast<std::size_t>(Step::namespaces)] = last - begin;
-
+Result<std::optional<Shell>> ShellBirth::advance(Step& failed) {
   int fds[3] = {-1, -1, -1};
   std::size_t fd_count = 0;
-  for (;;) {
-    auto report = receive_report(ours.get(), fds, fd_count);
-    if (!report) return abandon(Step::init_privileges, std::move(report).error());
-    if (report->failed != Step::none) {
-      return abandon(report->failed, step_failed(report->failed, report->error_number));
-    }
-    if (report->wants_ids) {
-      if (auto mapped = map_ids(pid, ids); !mapped) return abandon(Step::user_namespace, std::move(mapped).error());
-      if (::write(ours.get(), "y", 1) != 1) return abandon(Step::user_namespace, system_error(errno));
-      continue;
-    }
-    for (std::size_t step = 0; step < kStepCount; ++step) {
-      if (report->ended_ns[step] == 0) continue;
-      shell.steps_.duration_ns[step] = report->ended_ns[step] > last ? report->ended_ns[step] - last : 0;
-      last = report->ended_ns[step];
-    }
-    break;
+  auto report = receive_report(socket_.get(), fds, fd_count);
+  UniqueFd rules{fds[0]};
+  UniqueFd workspace{fds[1]};
+  UniqueFd proc{fds[2]};
+  if (!report) return abandon(Step::init_privileges, std::move(report).error(), failed);
+  if (report->failed != Step::none) {
+    return abandon(report->failed, step_failed(report->failed, report->error_number), failed);
   }
-  shell.landlock_.reset(fds[0]);
-  shell.workspace_.reset(fds[1]);
-  shell.proc_.reset(fds[2]);
-  if (fd_count != 3) return abandon(Step::init_privileges, make_error(ErrorCode::protocol, "init sent too little"));
-
-  const std::pair<const char*, UniqueFd*> wanted[] = {
-      {"pid_for_children", &shell.pid_}, {"net", &shell.net_},   {"ipc", &shell.ipc_}, {"uts", &shell.uts_},
-      {"cgroup", &shell.cgroup_namespace_}, {"mnt", &shell.mount_}, {"user", &shell.user_}};
-  for (const auto& [name, target] : wanted) {
-    auto opened = open_namespace(pid, name);
-    if (!opened) return abandon(Step::init_privileges, std::move(opened).error());
-    *target = std::move(*opened);
+  if (report->wants_ids) {
+    auto mapped = map_ids(shell_.init_pid_, shell_.ids_);
+    if (mapped && ::write(socket_.get(), "y", 1) != 1) mapped = system_error(errno);
+    if (!mapped) return abandon(Step::user_namespace, std::move(mapped).error(), failed);
+    return std::optional<Shell>{};
+  }
+  if (fd_count != 3) {
+    return abandon(Step::init_privileges, make_error(ErrorCode::protocol, "init sent too little"), failed);
+  }
+  for (std::size_t step = 0; step < kStepCount; ++step) {
+    if (report->ended_ns[step] == 0) continue;
+    shell_.steps_.duration_ns[step] = report->ended_ns[step] > last_ns_ ? report->ended_ns[step] - last_ns_ : 0;
+    last_ns_ = report->ended_ns[step];
+  }
+  shell_.landlock_ = std::move(rules);
+  shell_.workspace_ = std::move(workspace);
+  shell_.proc_ = std::move(proc);
+  if (auto opened = open_namespaces(); !opened) {
+    return abandon(Step::init_privileges, std::move(opened).error(), failed);
   }
   failed = Step::none;
-  return shell;
+  return std::optional<Shell>{std::move(shell_)};
+}
+
+Result<void> ShellBirth::open_namespaces() {
+  const std::pair<const char*, UniqueFd*> wanted[] = {
+      {"pid_for_children", &shell_.pid_},    {"net", &shell_.net_},   {"ipc", &shell_.ipc_},  {"uts", &shell_.uts_},
+      {"cgroup", &shell_.cgroup_namespace_}, {"mnt", &shell_.mount_}, {"user", &shell_.user_}};
+  for (const auto& [name, target] : wanted) {
+    HUTCH_TRY(*target, open_namespace(shell_.init_pid_, name));
+  }
+  return {};
+}
+
+Result<Shell> ShellBirth::finish(Step& failed) {
+  for (;;) {
+    HUTCH_TRY(auto shell, advance(failed));
+    if (shell) return std::move(*shell);
+  }
 }
 
 ShellDescriptors Shell::descriptors() const {

@@ -37,6 +37,7 @@ struct ShellSource {
   int template_mounts = -1;  // mount namespace whose root is the template's
   int sysctl_user = -1;      // /proc/sys/user of the host
   int landlock_abi = 0;
+  bool cgroup_is_directory = false;  // v2: a process is born into its group instead of moving there
   landlock::ReadablePaths readable;
 };
 
@@ -47,10 +48,6 @@ struct StepLog {
 
 class Shell {
  public:
-  // Made synchronously; a step that fails leaves nothing behind. `fault` makes one step fail, in tests.
-  static Result<Shell> make(const ShellSource& source, const IdMap& ids, const Limits& limits, 
-                            std::optional<Cgroup> cgroup, Step fault, Step& failed);
-
   Shell(Shell&&) = default;
   Shell& operator=(Shell&&) = default;
 
@@ -65,6 +62,7 @@ class Shell {
   void kill() const;
 
  private:
+  friend class ShellBirth;
   Shell() = default;
 
   IdMap ids_;
@@ -76,6 +74,34 @@ class Shell {
   UniqueFd landlock_;
   UniqueFd pid_, net_, ipc_, uts_, cgroup_namespace_, mount_, user_;
   StepLog steps_;
+};
+
+// A shell that is being made. init does the work in its own process; the keeper answers it when its socket is readable
+// and is free for others meanwhile. Given up half-way, it leaves nothing behind.
+class ShellBirth {
+ public:
+  // `fault` makes one step fail, in tests; `failed` says which did.
+  static Result<ShellBirth> begin(const ShellSource& source, const IdMap& ids, const Limits& limits,
+                                  std::optional<Cgroup> cgroup, Step fault, Step& failed);
+
+  ShellBirth(ShellBirth&&) = default;
+  ShellBirth& operator=(ShellBirth&&) = default;
+
+  [[nodiscard]] int socket() const { return socket_.get(); }
+  [[nodiscard]] pid_t init_pid() const { return shell_.init_pid_; }
+  // Hears what init has to say: the shell when it is ready, nothing yet, or an error.
+  Result<std::optional<Shell>> advance(Step& failed);
+  // Waits for the end of it.
+  Result<Shell> finish(Step& failed);
+
+ private:
+  ShellBirth() = default;
+  Error abandon(Step step, Error error, Step& failed);
+  Result<void> open_namespaces();
+
+  Shell shell_;
+  UniqueFd socket_;
+  std::uint64_t last_ns_ = 0;
 };
 
 }  // namespace hutch

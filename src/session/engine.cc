@@ -95,8 +95,8 @@ Result<void> Engine::validate_request(RunSpec& spec) const {
 Result<std::shared_ptr<Run>> Engine::admit(RunSpec spec, RunSink& sink) {
   const auto begin = Clock::now();
   HUTCH_TRY(validate_request(spec));
-  spec.validation_us = static_cast<std::uint64_t>(
-      std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - begin).count());
+  spec.validation_us =
+      static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - begin).count());
   return std::make_shared<Run>(executor_, keeper_, workers_, std::move(spec), sink);
 }
 

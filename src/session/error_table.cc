@@ -57,9 +57,10 @@ RunError cpu_timeout(const RunFacts& facts) {
 RunError out_of_memory(const RunFacts& facts) {
   const std::uint64_t limit = facts.limits.memory.count;
   const std::uint64_t used = facts.usage.peak_memory;
-  return with_limit(error_of("memory_limit", "oom_killed", "Killed: the program used more than " + size(limit) + " of memory.",
-                             "Work in pieces (for example pd.read_csv(..., chunksize=100000)), or ask for more (--memory)."),
-                    "memory", limit, used, "bytes");
+  return with_limit(
+      error_of("memory_limit", "oom_killed", "Killed: the program used more than " + size(limit) + " of memory.",
+               "Work in pieces (for example pd.read_csv(..., chunksize=100000)), or ask for more (--memory)."),
+      "memory", limit, used, "bytes");
 }
 
 RunError too_many_processes(const RunFacts& facts) {
@@ -96,7 +97,8 @@ std::optional<RunError> engine_ended(const RunFacts& facts) {
       return error_of("crash", "seccomp_violation", "Killed: the program kept making forbidden system calls.",
                       "Remove the calls that the sandbox refuses; `denials` names them.");
     case Ended::cancelled: {
-      RunError error = error_of("cancelled", "user_cancelled", "The run was cancelled.", "Run it again if it is still wanted.");
+      RunError error =
+          error_of("cancelled", "user_cancelled", "The run was cancelled.", "Run it again if it is still wanted.");
       error.retryable = true;
       error.fix = "none";
       return error;
@@ -109,11 +111,12 @@ RunError signalled(const RunFacts& facts, int signal) {
   if (signal == SIGKILL && facts.usage.oom_kills > 0) return out_of_memory(facts);
   if (signal == SIGXCPU) return cpu_timeout(facts);
   if (signal == SIGXFSZ) {
-    return with_limit(error_of("resource_limit", "file_too_large", "The program wrote a file larger than its scratch space.",
-                               "Write less, or ask for more (--scratch)."),
-                      "scratch", facts.limits.scratch.count, facts.limits.scratch.count, "bytes");
+    return with_limit(
+        error_of("resource_limit", "file_too_large", "The program wrote a file larger than its scratch space.",
+                 "Write less, or ask for more (--scratch)."),
+        "scratch", facts.limits.scratch.count, facts.limits.scratch.count, "bytes");
   }
-  const char* code = signal == SIGSEGV  ? "signal_segv"
+  const char* code = signal == SIGSEGV   ? "signal_segv"
                      : signal == SIGABRT ? "signal_abrt"
                      : signal == SIGSYS  ? "seccomp_violation"
                                          : "signal_other";
@@ -149,14 +152,17 @@ RunError from_os_error(const RunFacts& facts, const PythonError& python) {
       if (facts.usage.process_limit_hits > 0) return too_many_processes(facts);
       break;
     case EROFS:
-      return error_of("permission_denied", "readonly_fs", said, "Write to /workspace or /tmp; everything else is read-only.");
+      return error_of("permission_denied", "readonly_fs", said,
+                      "Write to /workspace or /tmp; everything else is read-only.");
     case EACCES:
     case EPERM:
-      return error_of("permission_denied", "path_denied", said,
-                      "Use files in /workspace or /tmp; the sandbox shows nothing else for writing and has no network.");
+      return error_of(
+          "permission_denied", "path_denied", said,
+          "Use files in /workspace or /tmp; the sandbox shows nothing else for writing and has no network.");
     case ENETUNREACH:
     case EHOSTUNREACH:
-      return error_of("network_blocked", "network_disabled", said, "This sandbox has no network: put the data in with --in.");
+      return error_of("network_blocked", "network_disabled", said,
+                      "This sandbox has no network: put the data in with --in.");
     default:
       break;
   }
@@ -170,8 +176,9 @@ RunError from_python(const RunFacts& facts, const PythonError& python) {
                     fmt::format("{} (line {})", said, python.line), "Correct the syntax at that line and run again.");
   }
   if (python.name == "ModuleNotFoundError") {
-    RunError error = error_of("missing_module", "module_not_found", said,
-                              "Use a module the template has (`hutch template show`), or add the package to a template.");
+    RunError error =
+        error_of("missing_module", "module_not_found", said,
+                 "Use a module the template has (`hutch template show`), or add the package to a template.");
     return error;
   }
   if (python.name == "MemoryError") {
@@ -181,7 +188,8 @@ RunError from_python(const RunFacts& facts, const PythonError& python) {
     return error;
   }
   if (is_any(python.name, {"gaierror", "herror"})) {
-    return error_of("network_blocked", "network_disabled", said, "This sandbox has no network: put the data in with --in.");
+    return error_of("network_blocked", "network_disabled", said,
+                    "This sandbox has no network: put the data in with --in.");
   }
   if (python.name == "EOFError" && python.value == "EOF when reading a line") {
     return error_of("stdin_unavailable", "input_called", "input() found no standard input.",

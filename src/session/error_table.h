@@ -12,7 +12,16 @@
 namespace hutch {
 
 // Why the engine itself ended a run.
-enum class Ended { by_itself, wall_limit, cpu_limit, memory_limit, process_limit, output_limit, denial_flood, cancelled };
+enum class Ended {
+  by_itself,
+  wall_limit,
+  cpu_limit,
+  memory_limit,
+  process_limit,
+  output_limit,
+  denial_flood,
+  cancelled
+};
 
 struct RunFacts {
   Ended ended = Ended::by_itself;

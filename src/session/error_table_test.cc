@@ -11,8 +11,9 @@ namespace {
 constexpr int exited(int code) { return code << 8; }
 
 RunFacts python_failed(std::string name, std::string value = {}, int error_number = 0) {
-  return {.wait_status = exited(1),
-          .python = wire::PythonError{.name = std::move(name), .value = std::move(value), .error_number = error_number}};
+  return {
+      .wait_status = exited(1),
+      .python = wire::PythonError{.name = std::move(name), .value = std::move(value), .error_number = error_number}};
 }
 
 TEST(ErrorTable, ExitCodeZeroIsNeverAnErrorWhateverTheProgramClaims) {
@@ -39,7 +40,9 @@ TEST(ErrorTable, AKillByTheKernelForMemoryIsToldFromAPlainKill) {
 }
 
 TEST(ErrorTable, EveryRowOfPythonsWords) {
-  const auto category = [](const RunFacts& facts) { return judge(facts).error->category + "/" + judge(facts).error->code; };
+  const auto category = [](const RunFacts& facts) {
+    return judge(facts).error->category + "/" + judge(facts).error->code;
+  };
   EXPECT_EQ(category(python_failed("SyntaxError")), "syntax_error/syntax_error");
   EXPECT_EQ(category(python_failed("TabError")), "syntax_error/indentation_error");
   EXPECT_EQ(category(python_failed("ModuleNotFoundError")), "missing_module/module_not_found");

@@ -78,7 +78,8 @@ std::string mime_type_of(std::string_view path, int content) {
   if (dot != std::string_view::npos) {
     std::string ending(name.substr(dot + 1));
     std::ranges::transform(ending, ending.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-    const auto* found = std::ranges::lower_bound(kTypes, ending, {}, &std::pair<std::string_view, std::string_view>::first);
+    const auto* found =
+        std::ranges::lower_bound(kTypes, ending, {}, &std::pair<std::string_view, std::string_view>::first);
     if (found != std::end(kTypes) && found->first == ending) return std::string(found->second);
   }
   return by_content(content);

@@ -17,8 +17,8 @@
 namespace hutch {
 namespace {
 
-constexpr auto kDrainTime = std::chrono::seconds(1);       // after the last process of the sandbox was killed
-constexpr auto kStartTime = std::chrono::seconds(60);      // a zygote that imports a lot
+constexpr auto kDrainTime = std::chrono::seconds(1);   // after the last process of the sandbox was killed
+constexpr auto kStartTime = std::chrono::seconds(60);  // a zygote that imports a lot
 constexpr auto kWeakerInterval = std::chrono::milliseconds(20);
 constexpr auto kShortestInterval = std::chrono::milliseconds(10);
 constexpr std::uint64_t kMostDenials = 2'000;
@@ -104,9 +104,8 @@ Result<void> Run::start() {
 
   number_ = keeper_.enlist(*this);
   asked_ = Clock::now();
-  started_at_ns_ = std::chrono::duration_cast<std::chrono::nanoseconds>(
-                       std::chrono::system_clock::now().time_since_epoch())
-                       .count();
+  started_at_ns_ =
+      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
   const StartRequest request{.run = number_,
                              .template_index = spec_.template_index,
                              .warm = !spec_.request.cold,
@@ -245,8 +244,8 @@ bool Run::handle_frame(const wire::Frame& frame) {
 
 void Run::send_cell(std::string code) {
   arm_wall_limit();
-  auto frame = std::make_shared<std::string>(
-      wire::make_frame(wire::TaskType::run_cell, wire::RunCell{.code = std::move(code)}));
+  auto frame =
+      std::make_shared<std::string>(wire::make_frame(wire::TaskType::run_cell, wire::RunCell{.code = std::move(code)}));
   const auto self = shared_from_this();
   net::async_write(control_, net::buffer(*frame), [self, frame](const boost::system::error_code&, std::size_t) {});
 }
@@ -315,8 +314,8 @@ void Run::on_started(const StartedReply& reply, UniqueFd workspace) {
 }
 
 void Run::on_failed(const FailedReply& reply) {
-  failure_ = StartFailure{.error = make_error(ErrorCode::internal, reply.message).with_hint(reply.hint),
-                          .step = reply.step};
+  failure_ =
+      StartFailure{.error = make_error(ErrorCode::internal, reply.message).with_hint(reply.hint), .step = reply.step};
   ready_.set();
 }
 

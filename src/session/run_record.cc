@@ -57,7 +57,9 @@ wire::Record Run::make_record(const Collection& files) {
 
 std::vector<wire::StepTime> Run::step_times() const {
   std::vector<wire::StepTime> steps;
-  const auto add = [&](std::string name, std::uint64_t us) { steps.push_back({.name = std::move(name), .duration_us = us}); };
+  const auto add = [&](std::string name, std::uint64_t us) {
+    steps.push_back({.name = std::move(name), .duration_us = us});
+  };
   add("check the request", spec_.validation_us);
   if (spec_.waited_us > 0) add("wait for a slot", spec_.waited_us);
   const std::uint64_t ready_us = us_between(asked_, up_);
@@ -95,7 +97,8 @@ std::vector<wire::Wall> Run::walls() const {
       {.name = "namespaces", .up = true, .detail = "user, mount, pid, net, ipc, uts, cgroup; no new ones inside"},
       {.name = "root", .up = true, .detail = "private, read-only; /workspace, /tmp and /dev/shm are the sandbox's own"},
       {.name = "network", .up = true, .detail = "none: an empty network namespace"},
-      {.name = "ids", .up = hello.own_ids,
+      {.name = "ids",
+       .up = hello.own_ids,
        .detail = hello.own_ids ? "host ids of its own" : "the user's one id: no subordinate ids are set up"},
       {.name = "capabilities", .up = true, .detail = "none, bounding set empty, no_new_privs"},
       {.name = "seccomp", .up = true, .detail = "allowlist " + filter_hash()},

@@ -18,9 +18,7 @@ namespace fs = std::filesystem;
 struct Embedded {
   const char* path;
   std::span<const unsigned char> bytes;
-  [[nodiscard]] std::string_view view() const {
-    return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-  }
+  [[nodiscard]] std::string_view view() const { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
 };
 
 #include "session/embedded_runner.inc"
@@ -50,7 +48,7 @@ Result<void> write_all(const fs::path& directory) {
 // Inside, the directory is read-only: byte code is made now or never. Unchecked, because nobody can change the source.
 Result<void> compile(const fs::path& directory, const std::string& interpreter) {
   const Command command{.argv = {interpreter, "-I", "-m", "compileall", "-q", "-s", directory.string(), "-p",
-                                kRunnerInside, "--invalidation-mode", "unchecked-hash", directory.string()}};
+                                 kRunnerInside, "--invalidation-mode", "unchecked-hash", directory.string()}};
   HUTCH_TRY(run_checked(command));
   return {};
 }

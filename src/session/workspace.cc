@@ -25,10 +25,9 @@ constexpr std::size_t kLongestPath = 1'024;
 constexpr auto kTimeToCollect = std::chrono::seconds(2);
 
 UniqueFd open_beneath(int directory, const std::string& path, int flags) {
-  const kernel::OpenHow how{
-      .flags = static_cast<std::uint64_t>(flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK),
-      .resolve = kernel::kResolveBeneath | kernel::kResolveNoSymlinks | kernel::kResolveNoMagicLinks |
-                 kernel::kResolveNoXdev};
+  const kernel::OpenHow how{.flags = static_cast<std::uint64_t>(flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK),
+                            .resolve = kernel::kResolveBeneath | kernel::kResolveNoSymlinks |
+                                       kernel::kResolveNoMagicLinks | kernel::kResolveNoXdev};
   return UniqueFd{kernel::openat2(directory, path.c_str(), how)};
 }
 
@@ -113,9 +112,8 @@ void walk_all(Walk& walk) {
 }  // namespace
 
 Collection collect_files(int workspace, const std::map<std::string, std::string>& inputs, bool keep_open) {
-  Walk walk{.workspace = workspace,
-            .keep_open = keep_open,
-            .deadline = std::chrono::steady_clock::now() + kTimeToCollect};
+  Walk walk{
+      .workspace = workspace, .keep_open = keep_open, .deadline = std::chrono::steady_clock::now() + kTimeToCollect};
   walk_all(walk);
   std::map<std::string, std::string> missing = inputs;
   std::erase_if(walk.result.files, [&](CollectedFile& file) {

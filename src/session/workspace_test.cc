@@ -61,7 +61,8 @@ TEST_F(WorkspaceTest, TellsCreatedModifiedAndDeletedApart) {
   put("same.txt", "same");
   put("changed.txt", "after");
   put("new.txt", "new");
-  const auto found = collect({{"same.txt", sha256_hex("same")}, {"changed.txt", sha256_hex("before")}, {"gone.txt", "x"}});
+  const auto found =
+      collect({{"same.txt", sha256_hex("same")}, {"changed.txt", sha256_hex("before")}, {"gone.txt", "x"}});
   ASSERT_EQ(found.files.size(), 3U);
   EXPECT_EQ(found.files[0].entry.change, wire::Change::modified);
   EXPECT_EQ(found.files[1].entry.path, "gone.txt");

@@ -32,7 +32,10 @@ TEST(Codec, RefusesTrailingBytes) { EXPECT_FALSE(decode<CellDone>(encode(CellDon
 
 TEST(Codec, RefusesACountThatTheBytesCannotFill) {
   EXPECT_FALSE(decode<Ready>(std::string("\xff\xff\xff\xff", 4)));
-  EXPECT_FALSE(decode<RunCell>(std::string("\xff\xff\xff\x7f" "abc", 7)));
+  EXPECT_FALSE(
+      decode<RunCell>(std::string("\xff\xff\xff\x7f"
+                                  "abc",
+                                  7)));
 }
 
 TEST(Codec, RefusesAnEnumeratorItDoesNotKnow) {

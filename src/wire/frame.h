@@ -27,7 +27,8 @@ class FrameBuffer {
   Result<std::optional<Frame>> next() {
     if (bytes_.size() - at_ < sizeof(std::uint32_t)) return compact();
     std::uint32_t length = 0;
-    for (int i = 3; i >= 0; --i) length = (length << 8) | static_cast<unsigned char>(bytes_[at_ + static_cast<std::size_t>(i)]);
+    for (int i = 3; i >= 0; --i)
+      length = (length << 8) | static_cast<unsigned char>(bytes_[at_ + static_cast<std::size_t>(i)]);
     if (length < 1 || length > cap_) return make_error(ErrorCode::protocol, "frame of a forbidden length");
     if (bytes_.size() - at_ < sizeof(length) + length) return compact();
     Frame frame{.type = static_cast<std::uint8_t>(bytes_[at_ + 4]), .payload = bytes_.substr(at_ + 5, length - 1)};

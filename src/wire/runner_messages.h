@@ -35,8 +35,8 @@ using Environment = std::vector<std::pair<std::string, std::string>>;
 // Run a program as __main__ and exit with its code.
 struct RunScript {
   std::string code;
-  std::string file_name;  // what tracebacks call it: "<string>", "<stdin>" or "/workspace/name.py"
-  bool has_file = false;  // file_name exists in the workspace: set __file__ and sys.path[0] from it
+  std::string file_name;               // what tracebacks call it: "<string>", "<stdin>" or "/workspace/name.py"
+  bool has_file = false;               // file_name exists in the workspace: set __file__ and sys.path[0] from it
   std::vector<std::string> arguments;  // sys.argv[1:]
   Environment environment;             // added to the template's
   template <class A>
@@ -91,9 +91,9 @@ struct Started {
 
 // What Python said about an uncaught exception.
 struct PythonError {
-  std::string name;   // "ZeroDivisionError"
-  std::string value;  // str(exception), at most 4 KiB
-  std::string module_name;  // for ModuleNotFoundError: the name that was asked for
+  std::string name;               // "ZeroDivisionError"
+  std::string value;              // str(exception), at most 4 KiB
+  std::string module_name;        // for ModuleNotFoundError: the name that was asked for
   std::int32_t error_number = 0;  // for OSError
   std::int32_t line = 0;          // 1-based, 0 when unknown
   std::int32_t column = 0;

@@ -25,15 +25,16 @@ std::vector<char*> pointers(std::vector<std::string>& strings) {
 }  // namespace
 
 Result<ForkReply> cold_start(const ColdStart& start, std::span<const UniqueFd> streams) {
-  std::vector<std::string> argument_strings = {start.source.interpreter, "-I", "/opt/hutch/runner/cold_main.py"};
+  std::vector<std::string> argument_strings = {start.source.interpreter, "-I", "-X", "utf8",
+                                               "/opt/hutch/runner/cold_main.py"};
   std::vector<std::string> environment_strings = interpreter_environment(start.source);
   const auto arguments = pointers(argument_strings);
   const auto environment = pointers(environment_strings);
 
   JoinPlan plan;
   plan.shell = start.shell.descriptors();
-  plan.streams = {.input = streams[0].get(), .output = streams[1].get(), .error = streams[2].get(),
-                  .control = streams[3].get()};
+  plan.streams = {
+      .input = streams[0].get(), .output = streams[1].get(), .error = streams[2].get(), .control = streams[3].get()};
   plan.limits = start.limits;
   plan.uid = kRunnerId;
   plan.gid = kRunnerId;

@@ -7,6 +7,7 @@
 #include <linux/seccomp.h>
 #include <sched.h>
 #include <sys/prctl.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -43,6 +44,12 @@ struct State {
   pid_t* thread_id = nullptr;  // where glibc keeps the main thread's id; the child's must be written there
   void* robust_list = nullptr;
   std::size_t robust_list_size = 0;
+  struct Random {
+    void* begin = nullptr;
+    std::size_t size = 0;
+  };
+  std::array<Random, 16> generators{};  // states of random number generators
+  std::size_t generator_count = 0;
 };
 
 State state;  // one zygote per process
@@ -96,7 +103,12 @@ pid_t fork_for_keeper(const ForkRequest& request, int cgroup) {
 
 JoinPlan plan_for(const ForkRequest& request, std::span<const int> fds) {
   JoinPlan plan;
-  plan.shell = {.net = fds[0], .ipc = fds[1], .uts = fds[2], .cgroup = fds[3], .mount = fds[4], .user = fds[5],
+  plan.shell = {.net = fds[0],
+                .ipc = fds[1],
+                .uts = fds[2],
+                .cgroup = fds[3],
+                .mount = fds[4],
+                .user = fds[5],
                 .landlock = fds[7]};
   plan.shell.pid = fds[6];
   plan.streams = {.input = fds[8], .output = fds[9], .error = fds[10], .control = fds[11]};
@@ -113,6 +125,15 @@ JoinPlan plan_for(const ForkRequest& request, std::span<const int> fds) {
   return plan;
 }
 
+// Two forks must never draw the same numbers. Written here, because a generator's own way of seeding may touch
+// hundreds of pages, and each costs a copy.
+void reseed_generators() {
+  for (std::size_t i = 0; i < state.generator_count; ++i) {
+    const auto& generator = state.generators[i];
+    if (::getrandom(generator.begin, generator.size, 0) != static_cast<ssize_t>(generator.size)) ::_exit(125);
+  }
+}
+
 // True in the child.
 bool serve_one(const ForkRequest& request, std::span<const int> fds) {
   const JoinPlan plan = plan_for(request, fds);
@@ -127,6 +148,7 @@ bool serve_one(const ForkRequest& request, std::span<const int> fds) {
     if (pid == 0) {
       ::syscall(SYS_set_robust_list, state.robust_list, state.robust_list_size);
       join_shell(plan);
+      reseed_generators();
       PyOS_AfterFork_Child();
       return true;
     }
@@ -164,14 +186,33 @@ PyObject* serve(PyObject*, PyObject* args) {
   }
 }
 
+PyObject* reseed_at(PyObject*, PyObject* args) {
+  unsigned long long address = 0;
+  unsigned long long size = 0;
+  if (PyArg_ParseTuple(args, "KK", &address, &size) == 0) return nullptr;
+  if (size > 4096) return PyErr_Format(PyExc_ValueError, "too large for a generator's state");
+  if (state.generator_count == state.generators.size()) return PyErr_Format(PyExc_ValueError, "too many generators");
+  state.generators[state.generator_count++] = {.begin = reinterpret_cast<void*>(address), .size = size};
+  Py_RETURN_NONE;
+}
+
 PyMethodDef methods[] = {
+    {"reseed_at", reseed_at, METH_VARARGS,
+     "reseed_at(address, size): fill this memory with random bytes in each child."},
     {"serve", serve, METH_VARARGS,
      "serve(fd, preload_us): fork runners on request; returns the control descriptor, in the child only."},
     {nullptr, nullptr, 0, nullptr},
 };
 
-PyModuleDef module = {PyModuleDef_HEAD_INIT, "_hutch_zygote", "Forks runners for the keeper.", -1, methods,
-                      nullptr, nullptr, nullptr, nullptr};
+PyModuleDef module = {PyModuleDef_HEAD_INIT,
+                      "_hutch_zygote",
+                      "Forks runners for the keeper.",
+                      -1,
+                      methods,
+                      nullptr,
+                      nullptr,
+                      nullptr,
+                      nullptr};
 
 }  // namespace
 }  // namespace hutch

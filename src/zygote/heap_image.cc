@@ -1,7 +1,229 @@
+// fork(2) copies page tables for every page that the process owns privately; pages of a clean private file mapping are
+// left out, because the child can fault them in again. So every private page that preloading made is written to one
+// memory file, which is sealed and then mapped over the very same addresses.
+//
+// While that happens nothing may change what is being copied: one thread, signals blocked, no allocation, no buffers
+// but the stack and one scratch mapping.
 #include "zygote/heap_image.h"
 
-namespace hutch::heap_image {
+#include <fcntl.h>
+#include <malloc.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
-std::uint64_t make_fork_cheap() { return 0; }
+#include <array>
+#include <cstddef>
+#include <cstdlib>
+#include <cstring>
+#include <string_view>
+
+namespace hutch::heap_image {
+namespace {
+
+constexpr std::size_t kPage = 4096;
+constexpr std::size_t kMostRegions = 4096;
+constexpr std::size_t kScratchSize = 4U << 20;  // the text of /proc/self/maps, then a window of pagemap
+constexpr std::uint64_t kPresent = 1ULL << 63;
+constexpr std::uint64_t kSwapped = 1ULL << 62;
+constexpr std::uint64_t kOfFile = 1ULL << 61;
+
+struct Region {
+  std::uintptr_t begin = 0;
+  std::uintptr_t end = 0;
+  int protection = 0;
+  bool of_file = false;  // a library's data: every page counts, not only those that were written
+  off_t offset = 0;      // in the image
+  [[nodiscard]] std::size_t size() const { return end - begin; }
+};
+
+struct Plan {
+  std::array<Region, kMostRegions> regions;
+  std::size_t count = 0;
+  off_t size = 0;
+};
+
+std::uintptr_t hexadecimal(const char*& at) {
+  std::uintptr_t value = 0;
+  for (;; ++at) {
+    if (*at >= '0' && *at <= '9') {
+      value = value << 4 | static_cast<std::uintptr_t>(*at - '0');
+    } else if (*at >= 'a' && *at <= 'f') {
+      value = value << 4 | static_cast<std::uintptr_t>(*at - 'a' + 10);
+    } else {
+      return value;
+    }
+  }
+}
+
+// One line of /proc/self/maps: "begin-end rwxp offset dev inode   path". False for what must stay as it is.
+bool parse(const char* line, std::size_t length, Region& region) {
+  const char* at = line;
+  region.begin = hexadecimal(at);
+  ++at;
+  region.end = hexadecimal(at);
+  ++at;
+  const std::string_view flags{at, 4};
+  const std::string_view text{line, length};
+  const std::size_t path = text.find_first_of("[/", static_cast<std::size_t>(at - line));
+  const std::string_view name = path == std::string_view::npos ? std::string_view{} : text.substr(path);
+  if (flags[3] != 'p' || flags[0] != 'r' || flags[2] == 'x') return false;
+  if (name.starts_with("[") && name != "[heap]" && !name.starts_with("[anon")) return false;  // stack, vdso, vvar
+  region.protection = PROT_READ | (flags[1] == 'w' ? PROT_WRITE : 0);
+  region.of_file = name.starts_with("/");
+  return true;
+}
+
+bool read_regions(char* scratch, Plan& plan) {
+  const int maps = ::open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+  if (maps < 0) return false;
+  std::size_t size = 0;
+  for (;;) {
+    const ssize_t got = ::read(maps, scratch + size, kScratchSize - size - 1);
+    if (got < 0) return false;
+    if (got == 0) break;
+    size += static_cast<std::size_t>(got);
+  }
+  ::close(maps);
+  if (size + 1 >= kScratchSize) return false;
+  const auto own = reinterpret_cast<std::uintptr_t>(scratch);
+  for (std::size_t begin = 0; begin < size;) {
+    const auto* end = static_cast<const char*>(std::memchr(scratch + begin, '\n', size - begin));
+    const std::size_t length = end == nullptr ? size - begin : static_cast<std::size_t>(end - (scratch + begin));
+    Region region;
+    if (parse(scratch + begin, length, region) && region.begin != own) {
+      if (plan.count == kMostRegions) return false;
+      plan.regions[plan.count++] = region;
+    }
+    begin += length + 1;
+  }
+  return true;
+}
+
+// Calls `each(first page, pages)` for every run of pages that are here; says whether any was private to us.
+template <class Each>
+bool for_present_runs(int pagemap, const Region& region, std::uint64_t* window, Each each) {
+  constexpr std::size_t kWindow = kScratchSize / sizeof(std::uint64_t);
+  bool any_private = false;
+  const std::size_t first = region.begin / kPage;
+  const std::size_t pages = region.size() / kPage;
+  for (std::size_t done = 0; done < pages;) {
+    const std::size_t batch = pages - done < kWindow ? pages - done : kWindow;
+    const ssize_t got = ::pread(pagemap, window, batch * sizeof(std::uint64_t),
+                                static_cast<off_t>((first + done) * sizeof(std::uint64_t)));
+    if (got != static_cast<ssize_t>(batch * sizeof(std::uint64_t))) return any_private;
+    for (std::size_t i = 0; i < batch;) {
+      std::size_t run = 0;
+      while (i + run < batch && (window[i + run] & (kPresent | kSwapped)) != 0) {
+        any_private = any_private || (window[i + run] & kOfFile) == 0;
+        ++run;
+      }
+      if (run > 0) each(done + i, run);
+      i += run > 0 ? run : 1;
+    }
+    done += batch;
+  }
+  return any_private;
+}
+
+bool write_fully(int file, const char* from, std::size_t size, off_t at) {
+  while (size > 0) {
+    const ssize_t put = ::pwrite(file, from, size, at);
+    if (put <= 0) return false;
+    from += put;
+    size -= static_cast<std::size_t>(put);
+    at += put;
+  }
+  return true;
+}
+
+// Leaves out regions without a private page, and gives the others their place in the image.
+void choose(int pagemap, std::uint64_t* window, Plan& plan) {
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < plan.count; ++i) {
+    Region region = plan.regions[i];
+    if (!for_present_runs(pagemap, region, window, [](std::size_t, std::size_t) {})) continue;
+    region.offset = plan.size;
+    plan.size += static_cast<off_t>(region.size());
+    plan.regions[kept++] = region;
+  }
+  plan.count = kept;
+}
+
+// Pages that were never touched stay holes: they read as zeros, as they did before.
+bool write_image(int image, int pagemap, std::uint64_t* window, const Plan& plan) {
+  for (std::size_t i = 0; i < plan.count; ++i) {
+    const Region& region = plan.regions[i];
+    const char* base = reinterpret_cast<const char*>(region.begin);
+    if (region.of_file) {
+      if (!write_fully(image, base, region.size(), region.offset)) return false;
+      continue;
+    }
+    bool written = true;
+    for_present_runs(pagemap, region, window, [&](std::size_t first, std::size_t pages) {
+      written = written && write_fully(image, base + first * kPage, pages * kPage,
+                                       region.offset + static_cast<off_t>(first * kPage));
+    });
+    if (!written) return false;
+  }
+  return true;
+}
+
+// From the first mapping on there is no way back: half an image would be a broken process.
+void map_image(int image, const Plan& plan) {
+  for (std::size_t i = 0; i < plan.count; ++i) {
+    const Region& region = plan.regions[i];
+    void* address = reinterpret_cast<void*>(region.begin);
+    if (::mmap(address, region.size(), region.protection, MAP_PRIVATE | MAP_FIXED, image, region.offset) != address) {
+      ::_exit(125);
+    }
+  }
+}
+
+int make_image_file(off_t size) {
+  constexpr unsigned kNoExecSeal = 8;  // Linux 6.3
+  int image = ::memfd_create("hutch-heap", MFD_CLOEXEC | MFD_ALLOW_SEALING | kNoExecSeal);
+  if (image < 0) image = ::memfd_create("hutch-heap", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  if (image >= 0 && ::ftruncate(image, size) != 0) {
+    ::close(image);
+    return -1;
+  }
+  return image;
+}
+
+}  // namespace
+
+std::uint64_t make_fork_cheap() {
+  ::malloc_trim(0);
+  sigset_t all;
+  sigset_t before;
+  ::sigfillset(&all);
+  ::sigprocmask(SIG_SETMASK, &all, &before);
+  std::uint64_t moved = 0;
+  // Shared, so that neither the list nor fork sees them as ours.
+  void* scratch = ::mmap(nullptr, kScratchSize, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  void* room = ::mmap(nullptr, sizeof(Plan), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  const int pagemap = ::open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+  if (scratch != MAP_FAILED && room != MAP_FAILED && pagemap >= 0) {
+    auto& plan = *static_cast<Plan*>(room);
+    auto* window = static_cast<std::uint64_t*>(scratch);
+    if (read_regions(static_cast<char*>(scratch), plan)) {
+      choose(pagemap, window, plan);
+      const int image = make_image_file(plan.size);
+      // Sealed: whoever gets hold of the file can never change what every later fork will read.
+      if (image >= 0 && write_image(image, pagemap, window, plan) &&
+          ::fcntl(image, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0) {
+        map_image(image, plan);
+        moved = static_cast<std::uint64_t>(plan.size);
+      }
+      if (image >= 0) ::close(image);
+    }
+  }
+  if (pagemap >= 0) ::close(pagemap);
+  if (scratch != MAP_FAILED) ::munmap(scratch, kScratchSize);
+  if (room != MAP_FAILED) ::munmap(room, sizeof(Plan));
+  ::sigprocmask(SIG_SETMASK, &before, nullptr);
+  return moved;
+}
 
 }  // namespace hutch::heap_image

@@ -54,8 +54,10 @@ Result<KeeperTools> prepare(Found found) {
     return system_error(errno).during("make the keeper's mounts private");
   }
   if (::mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, nullptr) != 0) {
-    return system_error(errno).during("mount /proc for the keeper")
-        .with_hint("inside a container, run it with an unmasked /proc (for Docker: --security-opt systempaths=unconfined)");
+    return system_error(errno)
+        .during("mount /proc for the keeper")
+        .with_hint(
+            "inside a container, run it with an unmasked /proc (for Docker: --security-opt systempaths=unconfined)");
   }
   KeeperTools tools;
   tools.cgroups = std::move(found.cgroups);
@@ -121,7 +123,8 @@ Result<KeeperHandle> start_keeper(const KeeperOptions& options) {
   std::size_t fd_count = 0;
   const ssize_t got = wire::receive_with_fds(handle.socket.get(), bytes, {}, fd_count);
   if (got < 1) return make_error(ErrorCode::disconnected, "the keeper died while it was starting");
-  HUTCH_TRY(handle.hello, wire::decode<KeeperHello>(std::string_view(bytes).substr(1, static_cast<std::size_t>(got) - 1)));
+  HUTCH_TRY(handle.hello,
+            wire::decode<KeeperHello>(std::string_view(bytes).substr(1, static_cast<std::size_t>(got) - 1)));
   if (!handle.hello.ok) {
     return make_error(ErrorCode::unsupported, handle.hello.message).with_hint(handle.hello.hint);
   }

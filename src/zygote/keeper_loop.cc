@@ -51,26 +51,34 @@ void KeeperLoop::run() {
   for (;;) {
     std::vector<pollfd> waiting = {{.fd = engine_.get(), .events = POLLIN, .revents = 0},
                                    {.fd = signals_.get(), .events = POLLIN, .revents = 0}};
-    std::vector<std::uint32_t> starting;  // zygotes that have not spoken yet
-    for (std::uint32_t i = 0; i < prepared_.size(); ++i) {
-      if (!prepared_[i].zygote || prepared_[i].zygote->ready()) continue;
-      waiting.push_back({.fd = prepared_[i].zygote->socket(), .events = POLLIN, .revents = 0});
-      starting.push_back(i);
+    for (const auto& prepared : prepared_) {
+      const bool starting = prepared.zygote && !prepared.zygote->ready();
+      waiting.push_back({.fd = starting ? prepared.zygote->socket() : -1, .events = POLLIN, .revents = 0});
+      waiting.push_back(
+          {.fd = prepared.next_spare ? prepared.next_spare->socket() : -1, .events = POLLIN, .revents = 0});
     }
-    const bool dying = std::ranges::any_of(sandboxes_, [](const auto& entry) { return entry.second.released; });
     int ready = ::poll(waiting.data(), waiting.size(), 0);
     if (ready == 0) {
-      refill();  // only when nobody waits
+      if (!anybody_running()) refill();  // never at the cost of a program that is running
+      const bool dying = std::ranges::any_of(sandboxes_, [](const auto& entry) { return entry.second.released; });
+      for (std::size_t i = 0; i < prepared_.size(); ++i) {
+        if (prepared_[i].next_spare) waiting[3 + 2 * i].fd = prepared_[i].next_spare->socket();
+      }
       ready = ::poll(waiting.data(), waiting.size(), dying ? kRetryMs : -1);
     }
     if (ready < 0 && errno != EINTR) return;
     if (waiting[1].revents != 0) reap();
-    finish_released();
-    for (std::size_t i = 0; i < starting.size(); ++i) {
-      if (waiting[2 + i].revents != 0) zygote_readable(starting[i]);
-    }
     if (waiting[0].revents != 0 && !receive_request()) return;
+    finish_released();
+    for (std::uint32_t i = 0; i < prepared_.size(); ++i) {
+      if (waiting[2 + 2 * i].revents != 0) zygote_readable(i);
+      if (waiting[3 + 2 * i].revents != 0) birth_readable(i);
+    }
   }
+}
+
+bool KeeperLoop::anybody_running() const {
+  return std::ranges::any_of(sandboxes_, [](const auto& entry) { return !entry.second.released; });
 }
 
 bool KeeperLoop::receive_request() {
@@ -138,8 +146,8 @@ Result<void> KeeperLoop::prepare_template(Prepared& prepared, const Template& so
     return make_error(ErrorCode::internal, "the warm interpreter of template " + source.name + " keeps dying")
         .with_hint("see the engine's log, or use --no-engine to start without one");
   }
-  HUTCH_TRY(prepared.zygote, ZygoteProcess::start(source, prepared.mounts.get(), tools_.own_pid_namespace.get(),
-                                                  request.fault));
+  HUTCH_TRY(prepared.zygote,
+            ZygoteProcess::start(source, prepared.mounts.get(), tools_.own_pid_namespace.get(), request.fault));
   return {};
 }
 
@@ -170,8 +178,8 @@ void KeeperLoop::begin(const StartRequest& request, std::span<const UniqueFd> fd
   sandboxes_.emplace(request.run, Sandbox{.shell = std::move(*shell), .runner = forked->pid});
 }
 
-Result<Shell> KeeperLoop::make_shell(std::uint32_t index, const Limits& limits, bool with_cgroup, Step fault,
-                                     Step& failed) {
+Result<ShellBirth> KeeperLoop::begin_shell(std::uint32_t index, const Limits& limits, bool with_cgroup, Step fault,
+                                           Step& failed) {
   std::optional<Cgroup> group;
   if (with_cgroup) {
     failed = Step::cgroup;
@@ -181,19 +189,19 @@ Result<Shell> KeeperLoop::make_shell(std::uint32_t index, const Limits& limits, 
   }
   ShellSource source{.template_mounts = prepared_[index].mounts.get(),
                      .sysctl_user = tools_.sysctl_user.get(),
-                     .landlock_abi = tools_.landlock_abi};
+                     .landlock_abi = tools_.landlock_abi,
+                     .cgroup_is_directory = tools_.cgroups && tools_.cgroups->version() == CgroupVersion::v2};
   for (const char* path : {"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/etc", "/opt/hutch"}) {
     source.readable.add(path);
   }
   for (const auto& bind : options_.templates[index].binds) {
     if (!source.readable.add(bind.target.c_str())) return make_error(ErrorCode::limit, "too many mounts in a template");
   }
-  return Shell::make(source, tools_.ids.next(), limits, std::move(group), fault, failed);
+  return ShellBirth::begin(source, tools_.ids.next(), limits, std::move(group), fault, failed);
 }
 
 // A spare shell fits when its scratch space has the size that is asked for; every other limit is written at claim.
 Result<Shell> KeeperLoop::take_shell(const StartRequest& request, bool& was_ready, Step& failed) {
-  auto& spare = prepared_[request.template_index].spare;
   const Limits limits = request.limits.to_limits();
   const bool fits = limits.scratch == Limits{}.scratch && limits.inodes == Limits{}.inodes;
   const bool with_cgroup = tools_.cgroups.has_value();
@@ -201,10 +209,20 @@ Result<Shell> KeeperLoop::take_shell(const StartRequest& request, bool& was_read
     failed = Step::cgroup;
     return make_error(ErrorCode::unsupported, "no control groups to hold the limits");
   }
-  was_ready = fits && request.fault == Step::none && !spare.empty();
-  if (!was_ready) return make_shell(request.template_index, limits, with_cgroup, request.fault, failed);
-  Shell shell = std::move(spare.back());
-  spare.pop_back();
+  auto& prepared = prepared_[request.template_index];
+  const bool may_be_spare = fits && request.fault == Step::none;
+  if (may_be_spare && prepared.spare.empty() && prepared.next_spare) {
+    ShellBirth birth = std::move(*prepared.next_spare);
+    prepared.next_spare.reset();
+    return birth.finish(failed);
+  }
+  was_ready = may_be_spare && !prepared.spare.empty();
+  if (!was_ready) {
+    HUTCH_TRY(auto birth, begin_shell(request.template_index, limits, with_cgroup, request.fault, failed));
+    return birth.finish(failed);
+  }
+  Shell shell = std::move(prepared.spare.back());
+  prepared.spare.pop_back();
   return shell;
 }
 
@@ -341,12 +359,22 @@ void KeeperLoop::retire(Shell shell) {
 void KeeperLoop::refill() {
   for (std::uint32_t i = 0; i < prepared_.size(); ++i) {
     auto& prepared = prepared_[i];
-    if (!prepared.zygote || !prepared.zygote->ready() || prepared.spare.size() >= options_.spare_shells) continue;
+    if (!prepared.zygote || !prepared.zygote->ready() || prepared.next_spare) continue;
+    if (prepared.spare.size() >= options_.spare_shells) continue;
     Step failed = Step::none;
-    auto shell = make_shell(i, Limits{}, tools_.cgroups.has_value(), Step::none, failed);
-    if (shell) prepared.spare.push_back(std::move(*shell));
-    return;  // one at a time, so that a request never waits for more than one
+    auto birth = begin_shell(i, Limits{}, tools_.cgroups.has_value(), Step::none, failed);
+    if (birth) prepared.next_spare = std::move(*birth);
   }
+}
+
+void KeeperLoop::birth_readable(std::uint32_t index) {
+  auto& prepared = prepared_[index];
+  if (!prepared.next_spare) return;  // taken meanwhile
+  Step failed = Step::none;
+  auto shell = prepared.next_spare->advance(failed);
+  if (shell && !*shell) return;
+  if (shell) prepared.spare.push_back(std::move(**shell));
+  prepared.next_spare.reset();
 }
 
 void KeeperLoop::fail(const StartRequest& request, Step step, const Error& error) {

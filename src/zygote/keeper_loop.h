@@ -44,6 +44,7 @@ class KeeperLoop {
     std::optional<ZygoteProcess> zygote;
     std::uint32_t zygote_failures = 0;  // in a row
     std::vector<Shell> spare;
+    std::optional<ShellBirth> next_spare;  // being made
   };
   struct Waiting {  // a start that waits for its zygote
     StartRequest request;
@@ -61,13 +62,15 @@ class KeeperLoop {
   void handle_start(Waiting start);
   void begin(const StartRequest& request, std::span<const UniqueFd> fds);
   Result<void> prepare_template(Prepared& prepared, const Template& source, const StartRequest& request);
-  Result<Shell> make_shell(std::uint32_t index, const Limits& limits, bool with_cgroup, Step fault, Step& failed);
+  Result<ShellBirth> begin_shell(std::uint32_t index, const Limits& limits, bool with_cgroup, Step fault, Step& failed);
   Result<Shell> take_shell(const StartRequest& request, bool& was_ready, Step& failed);
   Result<ForkReply> start_warm(const StartRequest& request, Shell& shell, std::span<const UniqueFd> fds);
   Result<ForkReply> start_cold(const StartRequest& request, Shell& shell, std::span<const UniqueFd> fds);
   void handle_signal(const SignalRequest& request);
   void handle_release(std::uint64_t run);
   void zygote_readable(std::uint32_t index);
+  void birth_readable(std::uint32_t index);
+  [[nodiscard]] bool anybody_running() const;
   void reap();
   void runner_ended(std::uint64_t run, Sandbox& sandbox, int wait_status, std::uint64_t rusage_cpu_us,
                     std::uint64_t rusage_peak);
@@ -83,9 +86,9 @@ class KeeperLoop {
   UniqueFd engine_;
   UniqueFd signals_;
   std::uint64_t next_group_ = 1;
-  std::vector<Prepared> prepared_;                // one per template
-  std::map<std::uint64_t, Sandbox> sandboxes_;    // by the engine's number
-  std::uint64_t next_retired_ = 1ULL << 63;       // numbers for sandboxes the engine never knew
+  std::vector<Prepared> prepared_;              // one per template
+  std::map<std::uint64_t, Sandbox> sandboxes_;  // by the engine's number
+  std::uint64_t next_retired_ = 1ULL << 63;     // numbers for sandboxes the engine never knew
   std::vector<Waiting> waiting_;
 };
 

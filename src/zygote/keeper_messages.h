@@ -96,7 +96,7 @@ struct KeeperHello {
   bool ok = false;
   std::string message;  // what went wrong, for a person
   std::string hint;
-  std::string cgroup;       // empty: there is none, and cgroup_problem says why
+  std::string cgroup;  // empty: there is none, and cgroup_problem says why
   std::string cgroup_problem;
   std::string cgroup_hint;
   std::uint8_t landlock_abi = 0;

@@ -20,7 +20,7 @@ struct Template {
   std::vector<ReadOnlyBind> binds;   // besides /usr and the few files of /etc that every root has
   std::vector<std::string> preload;  // modules that the zygote imports
   std::vector<std::pair<std::string, std::string>> environment;
-  std::string skeleton;  // inside: a directory whose contents are copied to $HOME; empty when there is none
+  std::string skeleton;     // inside: a directory whose contents are copied to $HOME; empty when there is none
   std::string fingerprint;  // changes when anything above or the built tree changes
 };
 

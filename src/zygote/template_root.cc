@@ -136,8 +136,9 @@ Result<void> write_skeleton(int root, const Skeleton& host) {
     }
   }
   if (::symlinkat("/proc/self/fd", root, "dev/fd") != 0) return system_error(errno).during("link /dev/fd");
-  for (const auto& [target, name] : {std::pair{"/proc/self/fd/0", "dev/stdin"}, std::pair{"/proc/self/fd/1", "dev/stdout"},
-                                     std::pair{"/proc/self/fd/2", "dev/stderr"}}) {
+  for (const auto& [target, name] :
+       {std::pair{"/proc/self/fd/0", "dev/stdin"}, std::pair{"/proc/self/fd/1", "dev/stdout"},
+        std::pair{"/proc/self/fd/2", "dev/stderr"}}) {
     if (::symlinkat(target, root, name) != 0) return system_error(errno).during("link /dev");
   }
   return {};

@@ -91,8 +91,12 @@ std::span<const char> bytes_of(std::span<const sock_filter> filter) {
 
 std::vector<std::string> interpreter_environment(const Template& source) {
   std::map<std::string, std::string> variables = {
-      {"PATH", "/usr/local/bin:/usr/bin:/bin"}, {"HOME", "/tmp"},     {"USER", "hutch"},
-      {"LOGNAME", "hutch"},                     {"LANG", "C.UTF-8"},  {"TMPDIR", "/tmp"},
+      {"PATH", "/usr/local/bin:/usr/bin:/bin"},
+      {"HOME", "/tmp"},
+      {"USER", "hutch"},
+      {"LOGNAME", "hutch"},
+      {"LANG", "C.UTF-8"},
+      {"TMPDIR", "/tmp"},
       {"PYTHONDONTWRITEBYTECODE", "1"},
   };
   for (const auto& [name, value] : source.environment) variables[name] = value;
@@ -111,7 +115,7 @@ Result<ZygoteProcess> ZygoteProcess::start(const Template& source, int template_
   zygote.socket_.reset(sockets[0]);
   const UniqueFd theirs{sockets[1]};
 
-  Program program{.arguments = {source.interpreter, "-I", "/opt/hutch/runner/zygote_main.py",
+  Program program{.arguments = {source.interpreter, "-I", "-X", "utf8", "/opt/hutch/runner/zygote_main.py",
                                 std::to_string(kControlFd)},
                   .environment = interpreter_environment(source)};
   for (const auto& module : source.preload) program.arguments.push_back(module);
@@ -136,8 +140,8 @@ Result<ZygoteProcess> ZygoteProcess::start(const Template& source, int template_
 Result<void> ZygoteProcess::receive_ready() {
   ZygoteReady message;
   std::size_t fd_count = 0;
-  const ssize_t got = wire::receive_with_fds(socket_.get(), {reinterpret_cast<char*>(&message), sizeof(message)}, {},
-                                             fd_count);
+  const ssize_t got =
+      wire::receive_with_fds(socket_.get(), {reinterpret_cast<char*>(&message), sizeof(message)}, {}, fd_count);
   if (got != static_cast<ssize_t>(sizeof(message))) {
     return make_error(ErrorCode::disconnected, "the warm interpreter died while it was starting")
         .with_hint("see the engine's log (`hutch engine status` names it) for what Python said");

@@ -1,0 +1,56 @@
+// Timing and statistics of `hutch bench`. Several things are measured in turn, again and again, so that whatever else
+// the machine does falls on all of them alike; only their ratios are worth keeping.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+
+namespace hutch {
+
+using Nanoseconds = std::chrono::nanoseconds;
+
+// One thing that is measured. `measure` does it once and says how long it took; an error ends the whole benchmark.
+struct Series {
+  std::string name;
+  std::function<Result<Nanoseconds>()> measure;
+  int per_round = 1;  // slow ones take part once, quick ones several times
+  std::vector<Nanoseconds> samples;
+};
+
+struct Schedule {
+  int rounds = 0;  // 0: as many as start within `budget`, and at least kFewestRounds
+  std::chrono::milliseconds budget{0};
+  int warm_up = 1;  // rounds whose samples are thrown away
+  // After every sample, so that nobody pays for what the one before left to be cleaned up.
+  std::chrono::milliseconds pause{5};
+};
+
+inline constexpr int kFewestRounds = 3;
+
+struct RoundProgress {
+  int round = 0;  // 0 while warming up
+  Nanoseconds elapsed{0};
+};
+
+// Measures all series in turn, every other time from the last to the first, so that no two are always neighbours.
+Result<int> measure_in_turn(std::vector<Series>& all, const Schedule& schedule,
+                            const std::function<void(const RoundProgress&)>& on_round);
+
+struct Summary {
+  std::size_t count = 0;
+  double p50_us = 0;
+  double p95_us = 0;
+  double spread = 0;  // interquartile range over median: how noisy it was
+};
+
+Summary summarize(const std::vector<Nanoseconds>& samples);
+
+// `share` of 0 to 1, linear between neighbours; 0 when there are no samples.
+double percentile_us(const std::vector<Nanoseconds>& sorted, double share);
+
+}  // namespace hutch

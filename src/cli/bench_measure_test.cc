@@ -1,0 +1,87 @@
+#include "cli/bench_measure.h"
+
+#include <gtest/gtest.h>
+
+namespace hutch {
+namespace {
+
+using std::chrono::microseconds;
+
+std::vector<Nanoseconds> microseconds_up_to(int last) {
+  std::vector<Nanoseconds> samples;
+  for (int i = last; i >= 0; --i) samples.emplace_back(microseconds(i));
+  return samples;
+}
+
+// A series that writes its letter each time it is measured.
+Series letter(char name, int per_round, std::string& order) {
+  return {.name = std::string(1, name),
+          .measure = [name, &order]() -> Result<Nanoseconds> {
+            order += name;
+            return Nanoseconds{microseconds(static_cast<int>(order.size()))};
+          },
+          .per_round = per_round};
+}
+
+void ignore_progress(const RoundProgress&) {}
+
+Schedule rounds(int count, int warm_up) { return {.rounds = count, .warm_up = warm_up, .pause = {}}; }
+
+TEST(BenchMeasure, SummarizesSamplesInAnyOrder) {
+  const auto summary = summarize(microseconds_up_to(100));
+  EXPECT_EQ(summary.count, 101U);
+  EXPECT_DOUBLE_EQ(summary.p50_us, 50);
+  EXPECT_DOUBLE_EQ(summary.p95_us, 95);
+  EXPECT_DOUBLE_EQ(summary.spread, 1);
+}
+
+TEST(BenchMeasure, TakesThePointBetweenTwoSamples) {
+  EXPECT_DOUBLE_EQ(percentile_us({microseconds(10), microseconds(20)}, 0.5), 15);
+  EXPECT_DOUBLE_EQ(percentile_us({microseconds(10), microseconds(20)}, 1), 20);
+  EXPECT_DOUBLE_EQ(percentile_us({microseconds(10)}, 0.95), 10);
+}
+
+TEST(BenchMeasure, SummarizesNothingAsZero) {
+  const auto summary = summarize({});
+  EXPECT_EQ(summary.count, 0U);
+  EXPECT_EQ(summary.p50_us, 0);
+  EXPECT_EQ(summary.spread, 0);
+}
+
+TEST(BenchMeasure, TakesTurnsAndTurnsRound) {
+  std::string order;
+  std::vector<Series> all{letter('a', 2, order), letter('b', 2, order), letter('s', 1, order)};
+  const auto done = measure_in_turn(all, rounds(2, 0), ignore_progress);
+  ASSERT_TRUE(done) << done.error().message;
+  EXPECT_EQ(*done, 2);
+  EXPECT_EQ(order, "absbaabsba");
+  EXPECT_EQ(all[0].samples.size(), 4U);
+  EXPECT_EQ(all[2].samples.size(), 2U);
+}
+
+TEST(BenchMeasure, ThrowsTheWarmUpAway) {
+  std::string order;
+  std::vector<Series> all{letter('a', 1, order)};
+  ASSERT_TRUE(measure_in_turn(all, rounds(1, 3), ignore_progress));
+  EXPECT_EQ(order, "aaaa");
+  EXPECT_EQ(all[0].samples, std::vector<Nanoseconds>{microseconds(4)});
+}
+
+TEST(BenchMeasure, DoesAFewRoundsEvenWhenTheTimeIsUp) {
+  std::string order;
+  std::vector<Series> all{letter('a', 1, order)};
+  const auto done = measure_in_turn(all, {.warm_up = 0, .pause = {}}, ignore_progress);
+  ASSERT_TRUE(done) << done.error().message;
+  EXPECT_EQ(*done, kFewestRounds);
+}
+
+TEST(BenchMeasure, EndsWithTheFirstFailureAndItsName) {
+  std::vector<Series> all{
+      {.name = "broken", .measure = []() -> Result<Nanoseconds> { return make_error(ErrorCode::system, "no"); }}};
+  const auto done = measure_in_turn(all, rounds(1, 0), ignore_progress);
+  ASSERT_FALSE(done);
+  EXPECT_EQ(done.error().message, "broken: no");
+}
+
+}  // namespace
+}  // namespace hutch
