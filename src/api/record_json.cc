@@ -7,6 +7,7 @@
 #include <boost/json.hpp>
 #include <chrono>
 
+#include "api/json_text.h"
 #include "base/utf8.h"
 
 namespace hutch {
@@ -197,7 +198,7 @@ std::string record_to_json(const wire::Record& record, const std::vector<wire::O
   for (const auto& notice : record.notices) notices.emplace_back(notice);
   result["notices"] = std::move(notices);
   result["events"] = to_json(events);
-  return json::serialize(result);
+  return json_text(result);
 }
 
 std::string failure_to_json(const wire::Failed& failure) {
@@ -210,7 +211,7 @@ std::string failure_to_json(const wire::Failed& failure) {
                      {"state", "lost"},
                      {"retryable", false},
                      {"step", text_or_null(failure.step)}};
-  return json::serialize(json::object{{"status", "error"}, {"exit_code", 125}, {"error", std::move(error)}});
+  return json_text(json::object{{"status", "error"}, {"exit_code", 125}, {"error", std::move(error)}});
 }
 
 }  // namespace hutch

@@ -36,6 +36,14 @@ TEST(RecordJson, CleansEverythingASandboxNamed) {
   EXPECT_EQ(value.at("error").at("python").at("ename").as_string(), "\xEF\xBF\xBD");
 }
 
+TEST(RecordJson, NumbersAreWrittenPlainly) {
+  wire::Record record;
+  record.usage.wall_us = 18'566;
+  const std::string text = record_to_json(record, {}, {});
+  EXPECT_NE(text.find("\"wall_ms\":18.566"), std::string::npos) << text;
+  EXPECT_NE(text.find("\"output_bytes\":0}"), std::string::npos) << text;
+}
+
 TEST(RecordJson, AFailureOfOursHasTheSameShape) {
   const auto value = boost::json::parse(failure_to_json({.message = "no", .hint = "do", .code = "bad_arguments"}));
   EXPECT_EQ(value.at("exit_code").as_int64(), 125);

@@ -5,6 +5,7 @@
 #include <boost/json.hpp>
 
 #include "api/engine_client.h"
+#include "api/json_text.h"
 #include "api/engine_server.h"
 #include "cli/report.h"
 
@@ -36,7 +37,7 @@ int engine_status(OutputFormat format) {
   auto client = reach();
   if (!client) {
     if (format == OutputFormat::json) {
-      fmt::print("{}\n", boost::json::serialize(boost::json::object{{"running", false}}));
+      fmt::print("{}\n", json_text(boost::json::object{{"running", false}}));
     } else {
       fmt::print("no engine is running; `hutch run` starts one\n");
     }
@@ -47,7 +48,7 @@ int engine_status(OutputFormat format) {
   const auto location = EngineLocation::find();
   if (format == OutputFormat::json) {
     boost::json::array templates(status->templates.begin(), status->templates.end());
-    fmt::print("{}\n", boost::json::serialize(boost::json::object{{"running", true},
+    fmt::print("{}\n", json_text(boost::json::object{{"running", true},
                                                                   {"pid", status->pid},
                                                                   {"uptime_ms", status->uptime_ms},
                                                                   {"runs", status->runs},

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "cli/bench_command.h"
+#include "api/json_text.h"
 #include "cli/config.h"
 #include "cli/doctor_command.h"
 #include "cli/engine_command.h"
@@ -59,7 +60,7 @@ int config_command(const Config& config, OutputFormat format) {
       fmt::print("{:<22} {:<14} {}\n", entry.key, entry.value.empty() ? "-" : entry.value, entry.origin);
     }
   }
-  if (format == OutputFormat::json) fmt::print("{}\n", boost::json::serialize(all));
+  if (format == OutputFormat::json) fmt::print("{}\n", hutch::json_text(all));
   return 0;
 }
 

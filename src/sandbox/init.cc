@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -132,6 +133,18 @@ int give_up_everything(const IdMap& ids) {
   return privileges::set_no_new_privileges();
 }
 
+// What a joining process and the engine need of this shell. Opened here, because from outside the kernel shows a
+// process that gave up everything to nobody.
+bool open_descriptors(std::span<int> fds) {
+  std::size_t next = 0;
+  for (const char* path : {"/workspace", "/proc"}) fds[next++] = ::open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  for (const char* path : {"/proc/self/ns/pid", "/proc/self/ns/net", "/proc/self/ns/ipc", "/proc/self/ns/uts",
+                           "/proc/self/ns/cgroup", "/proc/self/ns/mnt", "/proc/self/ns/user"}) {
+    fds[next++] = ::open(path, O_RDONLY | O_CLOEXEC);
+  }
+  return std::ranges::all_of(fds, [](int fd) { return fd >= 0; });
+}
+
 [[noreturn]] void reap_for_ever() {
   sigset_t child;
   ::sigemptyset(&child);
@@ -175,11 +188,9 @@ void run_init(const InitPlan& plan) {
   progress.must(Step::namespace_limits, forbid_namespaces(plan.source.sysctl_user));
   const int rules = landlock::build_ruleset(plan.source.landlock_abi, plan.source.readable);
   progress.must(Step::landlock_rules, rules);
-  const int workspace = ::open("/workspace", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  const int proc = ::open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  progress.must(Step::init_privileges, workspace >= 0 && proc >= 0 ? give_up_everything(plan.ids) : -1);
-
-  const int fds[] = {rules, workspace, proc};
+  std::array<int, kInitFdCount> fds{rules};
+  const bool opened = open_descriptors(std::span(fds).subspan(1));
+  progress.must(Step::init_privileges, opened ? give_up_everything(plan.ids) : -1);
   progress.send(fds);
   kernel::close_range(0, ~0U);
   reap_for_ever();

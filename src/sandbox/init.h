@@ -24,13 +24,16 @@ struct InitPlan {
 };
 
 // What init tells the keeper, twice: when it needs its ids mapped, and when the shell is ready (then with the
-// descriptors of the Landlock rules, the workspace and proc attached). A failed step ends the conversation.
+// descriptors of the Landlock rules, the workspace, proc, and the pid, net, ipc, uts, cgroup, mount and user namespaces
+// attached, in this order). A failed step ends the conversation.
 struct InitReport {
   Step failed = Step::none;
   std::int32_t error_number = 0;
   bool wants_ids = false;
   std::array<std::uint64_t, kStepCount> ended_ns{};
 };
+
+inline constexpr std::size_t kInitFdCount = 10;
 
 [[noreturn]] void run_init(const InitPlan& plan);
 

@@ -32,13 +32,6 @@ Result<void> map_ids(pid_t pid, const IdMap& ids) {
   return write_file(process + "/gid_map", ids.text());
 }
 
-Result<UniqueFd> open_namespace(pid_t pid, const char* name) {
-  const std::string path = "/proc/" + std::to_string(pid) + "/ns/" + name;
-  UniqueFd fd{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
-  if (!fd) return system_error(errno).during("open " + path);
-  return fd;
-}
-
 Error step_failed(Step step, int error_number) {
   return system_error(error_number).during("make sandbox: " + std::string(name_of(step)));
 }
@@ -123,12 +116,14 @@ Error ShellBirth::abandon(Step step, Error error, Step& failed) {
 }
 
 Result<std::optional<Shell>> ShellBirth::advance(Step& failed) {
-  int fds[3] = {-1, -1, -1};
+  std::array<int, kInitFdCount> fds;
+  fds.fill(-1);
   std::size_t fd_count = 0;
   auto report = receive_report(socket_.get(), fds, fd_count);
-  UniqueFd rules{fds[0]};
-  UniqueFd workspace{fds[1]};
-  UniqueFd proc{fds[2]};
+  UniqueFd* const owners[kInitFdCount] = {
+      &shell_.landlock_, &shell_.workspace_,        &shell_.proc_,  &shell_.pid_, &shell_.net_, &shell_.ipc_,
+      &shell_.uts_,      &shell_.cgroup_namespace_, &shell_.mount_, &shell_.user_};
+  for (std::size_t i = 0; i < kInitFdCount; ++i) owners[i]->reset(fds[i]);
   if (!report) return abandon(Step::init_privileges, std::move(report).error(), failed);
   if (report->failed != Step::none) {
     return abandon(report->failed, step_failed(report->failed, report->error_number), failed);
@@ -139,7 +134,7 @@ Result<std::optional<Shell>> ShellBirth::advance(Step& failed) {
     if (!mapped) return abandon(Step::user_namespace, std::move(mapped).error(), failed);
     return std::optional<Shell>{};
   }
-  if (fd_count != 3) {
+  if (fd_count != kInitFdCount) {
     return abandon(Step::init_privileges, make_error(ErrorCode::protocol, "init sent too little"), failed);
   }
   for (std::size_t step = 0; step < kStepCount; ++step) {
@@ -147,24 +142,8 @@ Result<std::optional<Shell>> ShellBirth::advance(Step& failed) {
     shell_.steps_.duration_ns[step] = report->ended_ns[step] > last_ns_ ? report->ended_ns[step] - last_ns_ : 0;
     last_ns_ = report->ended_ns[step];
   }
-  shell_.landlock_ = std::move(rules);
-  shell_.workspace_ = std::move(workspace);
-  shell_.proc_ = std::move(proc);
-  if (auto opened = open_namespaces(); !opened) {
-    return abandon(Step::init_privileges, std::move(opened).error(), failed);
-  }
   failed = Step::none;
   return std::optional<Shell>{std::move(shell_)};
-}
-
-Result<void> ShellBirth::open_namespaces() {
-  const std::pair<const char*, UniqueFd*> wanted[] = {
-      {"pid_for_children", &shell_.pid_},    {"net", &shell_.net_},   {"ipc", &shell_.ipc_},  {"uts", &shell_.uts_},
-      {"cgroup", &shell_.cgroup_namespace_}, {"mnt", &shell_.mount_}, {"user", &shell_.user_}};
-  for (const auto& [name, target] : wanted) {
-    HUTCH_TRY(*target, open_namespace(shell_.init_pid_, name));
-  }
-  return {};
 }
 
 Result<Shell> ShellBirth::finish(Step& failed) {

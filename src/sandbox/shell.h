@@ -97,7 +97,6 @@ class ShellBirth {
  private:
   ShellBirth() = default;
   Error abandon(Step step, Error error, Step& failed);
-  Result<void> open_namespaces();
 
   Shell shell_;
   UniqueFd socket_;

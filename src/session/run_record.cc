@@ -91,8 +91,6 @@ std::vector<wire::StepTime> Run::step_times() const {
 std::vector<wire::Wall> Run::walls() const {
   const auto& hello = keeper_.hello();
   const bool cgroup = !hello.cgroup.empty();
-  std::string limits = hello.cgroup;
-  if (!cgroup) limits = "none (" + hello.cgroup_problem + "): rlimits and a watchdog stand in";
   return {
       {.name = "namespaces", .up = true, .detail = "user, mount, pid, net, ipc, uts, cgroup; no new ones inside"},
       {.name = "root", .up = true, .detail = "private, read-only; /workspace, /tmp and /dev/shm are the sandbox's own"},
@@ -104,7 +102,7 @@ std::vector<wire::Wall> Run::walls() const {
       {.name = "seccomp", .up = true, .detail = "allowlist " + filter_hash()},
       {.name = "landlock", .up = hello.landlock_abi > 0, .detail = "ABI " + std::to_string(hello.landlock_abi)},
       {.name = "rlimits", .up = true, .detail = "open files, processes, file size, cpu, no core dumps"},
-      {.name = "cgroup", .up = cgroup, .detail = limits},
+      {.name = "cgroup", .up = cgroup, .detail = cgroup ? hello.cgroup : "none: rlimits and a watchdog stand in"},
   };
 }
 

@@ -18,6 +18,7 @@ namespace hutch {
 namespace {
 
 constexpr std::uint32_t kMostZygoteFailures = 3;
+constexpr std::uint32_t kMostSpareFailures = 3;
 constexpr std::uint64_t kWeakerAddressSlack = 512ULL << 20;  // what the interpreter maps before it runs anything
 constexpr int kRetryMs = 5;                                  // a control group whose last member is still dying
 
@@ -176,6 +177,7 @@ void KeeperLoop::begin(const StartRequest& request, std::span<const UniqueFd> fd
   send_packet(engine_.get(), KeeperReplyKind::started, reply, attached);
   if (shell->cgroup()) shell->cgroup()->close_attach_fds();
   sandboxes_.emplace(request.run, Sandbox{.shell = std::move(*shell), .runner = forked->pid});
+  prepared_[request.template_index].spare_failures = 0;
 }
 
 Result<ShellBirth> KeeperLoop::begin_shell(std::uint32_t index, const Limits& limits, bool with_cgroup, Step fault,
@@ -360,10 +362,14 @@ void KeeperLoop::refill() {
   for (std::uint32_t i = 0; i < prepared_.size(); ++i) {
     auto& prepared = prepared_[i];
     if (!prepared.zygote || !prepared.zygote->ready() || prepared.next_spare) continue;
-    if (prepared.spare.size() >= options_.spare_shells) continue;
+    if (prepared.spare.size() >= options_.spare_shells || prepared.spare_failures >= kMostSpareFailures) continue;
     Step failed = Step::none;
     auto birth = begin_shell(i, Limits{}, tools_.cgroups.has_value(), Step::none, failed);
-    if (birth) prepared.next_spare = std::move(*birth);
+    if (birth) {
+      prepared.next_spare = std::move(*birth);
+    } else {
+      ++prepared.spare_failures;
+    }
   }
 }
 
@@ -373,7 +379,11 @@ void KeeperLoop::birth_readable(std::uint32_t index) {
   Step failed = Step::none;
   auto shell = prepared.next_spare->advance(failed);
   if (shell && !*shell) return;
-  if (shell) prepared.spare.push_back(std::move(**shell));
+  if (shell) {
+    prepared.spare.push_back(std::move(**shell));
+  } else {
+    ++prepared.spare_failures;
+  }
   prepared.next_spare.reset();
 }
 

@@ -45,6 +45,7 @@ class KeeperLoop {
     std::uint32_t zygote_failures = 0;  // in a row
     std::vector<Shell> spare;
     std::optional<ShellBirth> next_spare;  // being made
+    std::uint32_t spare_failures = 0;      // in a row; a start that works resets it
   };
   struct Waiting {  // a start that waits for its zygote
     StartRequest request;
