@@ -5,9 +5,9 @@ target_include_directories(hutch_flags INTERFACE ${CMAKE_SOURCE_DIR}/src ${CMAKE
 target_compile_options(hutch_flags INTERFACE
   -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Wimplicit-fallthrough -Werror
   -Wno-c23-extensions -Wno-missing-designated-field-initializers
-  -fno-omit-frame-pointer -fstack-protector-strong -fstack-clash-protection)
-target_compile_definitions(hutch_flags INTERFACE _GLIBCXX_ASSERTIONS $<$<CONFIG:Release,RelWithDebInfo>:_FORTIFY_SOURCE=3>)
-target_link_options(hutch_flags INTERFACE -fuse-ld=lld -Wl,-z,relro,-z,now)
+  -ffunction-sections -fdata-sections -fno-omit-frame-pointer -fstack-protector-strong -fstack-clash-protection)
+target_compile_definitions(hutch_flags INTERFACE _GLIBCXX_ASSERTIONS $<$<CONFIG:Release>:_FORTIFY_SOURCE=3>)
+target_link_options(hutch_flags INTERFACE -fuse-ld=lld -Wl,-z,relro,-z,now -Wl,--gc-sections)
 
 if(HUTCH_SANITIZE STREQUAL "address")
   target_compile_options(hutch_flags INTERFACE -fsanitize=address,undefined -fno-sanitize-recover=undefined)
@@ -15,6 +15,13 @@ if(HUTCH_SANITIZE STREQUAL "address")
 elseif(HUTCH_SANITIZE STREQUAL "thread")
   target_compile_options(hutch_flags INTERFACE -fsanitize=thread)
   target_link_options(hutch_flags INTERFACE -fsanitize=thread)
+endif()
+
+if(NOT HUTCH_SANITIZE)
+  target_link_options(hutch_flags INTERFACE -static-libstdc++ -static-libgcc)
+endif()
+if(HUTCH_FUZZ)
+  target_compile_options(hutch_flags INTERFACE -fsanitize=fuzzer-no-link)
 endif()
 
 # hutch_module(name SOURCES a.cc ... TESTS a_test.cc ... USES other modules and libraries)

@@ -1,28 +1,17 @@
 #include "base/sha256.h"
 
-#include <openssl/evp.h>
+// The plain functions: the newer EVP interface reads configuration and loads providers on first use, which takes longer
+// than everything else `hutch run` does before it reaches the engine.
+#define OPENSSL_SUPPRESS_DEPRECATED
+#include <openssl/sha.h>
 
 #include <array>
-#include <cstdlib>
 
 namespace hutch {
 
-namespace {
-
-// Hashing memory fails only when OpenSSL itself is broken; no caller could go on.
-void must(bool ok) {
-  if (!ok) std::abort();
-}
-
-}  // namespace
-
 struct Sha256::State {
-  EVP_MD_CTX* context = EVP_MD_CTX_new();
-
-  State() { must(context != nullptr && EVP_DigestInit_ex(context, EVP_sha256(), nullptr) == 1); }
-  State(const State&) = delete;
-  State& operator=(const State&) = delete;
-  ~State() { EVP_MD_CTX_free(context); }
+  SHA256_CTX context{};
+  State() { SHA256_Init(&context); }
 };
 
 Sha256::Sha256() : state_(std::make_unique<State>()) {}
@@ -31,19 +20,18 @@ Sha256& Sha256::operator=(Sha256&&) noexcept = default;
 Sha256::~Sha256() = default;
 
 void Sha256::update(std::string_view bytes) {
-  must(EVP_DigestUpdate(state_->context, bytes.data(), bytes.size()) == 1);
+  SHA256_Update(&state_->context, bytes.data(), bytes.size());
 }
 
 std::string Sha256::hex() {
-  std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
-  unsigned length = 0;
-  must(EVP_DigestFinal_ex(state_->context, digest.data(), &length) == 1);
+  std::array<unsigned char, SHA256_DIGEST_LENGTH> digest{};
+  SHA256_Final(digest.data(), &state_->context);
   constexpr std::string_view kDigits = "0123456789abcdef";
   std::string text;
-  text.reserve(2 * length);
-  for (unsigned i = 0; i < length; ++i) {
-    text += kDigits[digest[i] >> 4];
-    text += kDigits[digest[i] & 15];
+  text.reserve(2 * digest.size());
+  for (const unsigned char byte : digest) {
+    text += kDigits[byte >> 4];
+    text += kDigits[byte & 15];
   }
   return text;
 }

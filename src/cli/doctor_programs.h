@@ -54,7 +54,7 @@ attempt('mount', lambda: call('mount', b'none', b'/tmp', b'tmpfs', 0, None))
 attempt('remount /', lambda: call('mount', None, b'/', None, 32 | 4096, None))
 )py"},
     {"trace", "trace and read another process", "system call filter, no capabilities", R"py(
-attempt('ptrace', lambda: call('ptrace', 16, 1, None, None))
+attempt('ptrace', lambda: call('ptrace', 0x4206, 1, None, None))  # PTRACE_SEIZE, which does not stop it
 class Piece(ctypes.Structure): _fields_ = [('base', ctypes.c_void_p), ('size', ctypes.c_size_t)]
 room = ctypes.create_string_buffer(8)
 here, there = Piece(ctypes.addressof(room), 8), Piece(4096, 8)
