@@ -46,8 +46,10 @@ Result<UniqueFd> connect_to(const fs::path& path) {
 // The engine gets a clean environment: what it does not have, no sandbox can find.
 std::vector<std::string> engine_environment() {
   std::vector<std::string> kept;
-  for (const char* name : {"PATH", "HOME", "USER", "LANG", "TZ", "XDG_RUNTIME_DIR", "XDG_DATA_HOME", "XDG_CONFIG_HOME",
-                           "HUTCH_DATA_DIR", "HUTCH_RUNTIME_DIR", "HUTCH_CONFIG", "HUTCH_CGROUP", "ASAN_OPTIONS"}) {
+  for (const char* name :
+       {"PATH", "HOME", "USER", "LANG", "TZ", "XDG_RUNTIME_DIR", "XDG_DATA_HOME", "XDG_CONFIG_HOME", "HUTCH_DATA_DIR",
+        "HUTCH_RUNTIME_DIR", "HUTCH_CONFIG", "HUTCH_CGROUP", "HUTCH_ENGINE_MAX_TIMEOUT", "HUTCH_ENGINE_IDLE_EXIT",
+        "HUTCH_ENGINE_MAX_RUNNING", "ASAN_OPTIONS"}) {
     if (const char* value = std::getenv(name)) kept.push_back(std::string(name) + "=" + value);
   }
   return kept;

@@ -19,9 +19,7 @@ Sha256::Sha256(Sha256&&) noexcept = default;
 Sha256& Sha256::operator=(Sha256&&) noexcept = default;
 Sha256::~Sha256() = default;
 
-void Sha256::update(std::string_view bytes) {
-  SHA256_Update(&state_->context, bytes.data(), bytes.size());
-}
+void Sha256::update(std::string_view bytes) { SHA256_Update(&state_->context, bytes.data(), bytes.size()); }
 
 std::string Sha256::hex() {
   std::array<unsigned char, SHA256_DIGEST_LENGTH> digest{};

@@ -1,5 +1,6 @@
 #include "cli/doctor_command.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <pwd.h>
 #include <signal.h>
@@ -12,6 +13,7 @@
 #include <iterator>
 #include <utility>
 
+#include "base/unique_fd.h"
 #include "cli/doctor_report.h"
 #include "cli/report.h"
 #include "sandbox/cgroup.h"
@@ -90,6 +92,7 @@ std::uint64_t first_free_id() {
 std::string missing_for_own_ids() {
   const bool helpers = ::access("/usr/bin/newuidmap", X_OK) == 0 && ::access("/usr/bin/newgidmap", X_OK) == 0;
   if (!helpers) return "sudo apt install uidmap";
+  if (::getpwuid(::geteuid()) == nullptr) return fmt::format("sudo useradd --uid {0} hutch-{0}", ::geteuid());
   return fmt::format("echo {}:{}:65536 | sudo tee -a /etc/subuid /etc/subgid", ::geteuid(), first_free_id());
 }
 
@@ -103,11 +106,13 @@ Check check_own_ids() {
       .without_it = "all sandboxes of a user share those counts, and a sandbox that got out would be that user",
       .how_to_fix = missing_for_own_ids()};
   const auto found = probe::in_child([]() -> Result<std::string> {
+    const UniqueFd null{::open("/dev/null", O_WRONLY | O_CLOEXEC)};
+    ::dup2(null.get(), STDERR_FILENO);  // newuidmap complains there; our own words are better
     HUTCH_TRY(become_namespace_root());
     HUTCH_TRY(const auto ids, IdAllocator::open());
     if (!ids.own_ids())
       return make_error(ErrorCode::unsupported, "no subordinate ids: every sandbox has the user's own");
-    return ::getuid() == 0 && ::geteuid() == 0 ? "from a range of its own" : "from the user's subordinate ids";
+    return "from a range of its own";
   });
   check.status = found ? CheckStatus::ok : CheckStatus::weak;
   check.value = found ? *found : found.error().message;

@@ -5,8 +5,8 @@
 #include <boost/json.hpp>
 
 #include "api/engine_client.h"
-#include "api/json_text.h"
 #include "api/engine_server.h"
+#include "api/json_text.h"
 #include "cli/report.h"
 
 namespace hutch {
@@ -49,16 +49,16 @@ int engine_status(OutputFormat format) {
   if (format == OutputFormat::json) {
     boost::json::array templates(status->templates.begin(), status->templates.end());
     fmt::print("{}\n", json_text(boost::json::object{{"running", true},
-                                                                  {"pid", status->pid},
-                                                                  {"uptime_ms", status->uptime_ms},
-                                                                  {"runs", status->runs},
-                                                                  {"running_now", status->running},
-                                                                  {"waiting", status->waiting},
-                                                                  {"idle_exit_ms", status->idle_exit_ms},
-                                                                  {"templates", std::move(templates)},
-                                                                  {"limits", status->limits},
-                                                                  {"filter", status->filter},
-                                                                  {"log", location->log().string()}}));
+                                                     {"pid", status->pid},
+                                                     {"uptime_ms", status->uptime_ms},
+                                                     {"runs", status->runs},
+                                                     {"running_now", status->running},
+                                                     {"waiting", status->waiting},
+                                                     {"idle_exit_ms", status->idle_exit_ms},
+                                                     {"templates", std::move(templates)},
+                                                     {"limits", status->limits},
+                                                     {"filter", status->filter},
+                                                     {"log", location->log().string()}}));
     return 0;
   }
   fmt::print("engine {} up {:.0f} s: {} runs, {} running, {} waiting\n", status->pid,

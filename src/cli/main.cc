@@ -5,8 +5,8 @@
 #include <boost/json.hpp>
 #include <string>
 
-#include "cli/bench_command.h"
 #include "api/json_text.h"
+#include "cli/bench_command.h"
 #include "cli/config.h"
 #include "cli/doctor_command.h"
 #include "cli/engine_command.h"
@@ -74,9 +74,22 @@ hutch::Result<hutch::TemplateStore> open_store() {
   return hutch::TemplateStore::open(paths);
 }
 
+// What follows `--` belongs to the program, whatever it looks like.
+std::vector<std::string> split_off_arguments(int& argc, char** argv) {
+  std::vector<std::string> rest;
+  for (int i = 1; i < argc; ++i) {
+    if (std::string_view(argv[i]) != "--") continue;
+    rest.assign(argv + i + 1, argv + argc);
+    argc = i;
+    break;
+  }
+  return rest;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
+  const std::vector<std::string> after_dashes = split_off_arguments(argc, argv);
   CLI::App app{
       "Hutch runs Python that you do not trust, in a sandbox that it cannot leave.\n\n"
       "  hutch run -c 'print(6 * 7)'\n"
@@ -165,6 +178,7 @@ int main(int argc, char** argv) {
   const OutputFormat format = json ? OutputFormat::json : OutputFormat::text;
   if (*run_app) {
     run.has_code = code->count() > 0;
+    words.insert(words.end(), after_dashes.begin(), after_dashes.end());
     if (!run.has_code) {
       if (words.empty())
         return own_failure({.message = "nothing to run", .hint = "hutch run FILE, hutch run - or hutch run -c CODE"});

@@ -52,7 +52,7 @@ bool Denials::answer_one(int listener) {
   alignas(seccomp_notif_resp) std::array<char, 512> answer_room{};
   auto* answer = reinterpret_cast<seccomp_notif_resp*>(answer_room.data());
   answer->id = call->id;
-  answer->error = socket ? -EAFNOSUPPORT : -EPERM;
+  answer->error = -tripwire_errno(call->data.nr);
   return ::ioctl(listener, SECCOMP_IOCTL_NOTIF_SEND, answer) == 0 || errno == ENOENT;
 }
 

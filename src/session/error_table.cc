@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
@@ -68,7 +69,8 @@ RunError too_many_processes(const RunFacts& facts) {
                              fmt::format("The program tried to have more than {} processes and threads at once.",
                                          facts.limits.processes),
                              "Use fewer workers, or ask for more (--processes)."),
-                    "processes", facts.limits.processes, facts.usage.processes, "count");
+                    "processes", facts.limits.processes,
+                    std::max<std::uint64_t>(facts.usage.processes, facts.limits.processes), "count");
 }
 
 RunError too_much_output(const RunFacts& facts) {
@@ -131,6 +133,11 @@ bool is_any(const std::string& name, std::initializer_list<const char*> of) {
   return false;
 }
 
+RunError no_network(const std::string& said) {
+  return error_of("network_blocked", "network_disabled", said,
+                  "This sandbox has no network: put the data in with --in.");
+}
+
 RunError from_os_error(const RunFacts& facts, const PythonError& python) {
   const std::string said = python.name + ": " + python.value;
   switch (python.error_number) {
@@ -155,14 +162,16 @@ RunError from_os_error(const RunFacts& facts, const PythonError& python) {
       return error_of("permission_denied", "readonly_fs", said,
                       "Write to /workspace or /tmp; everything else is read-only.");
     case EACCES:
+      // A file would be named; without one it was a connection, which Landlock refuses so.
+      if (python.value == "[Errno 13] Permission denied") return no_network(said);
+      [[fallthrough]];
     case EPERM:
       return error_of(
           "permission_denied", "path_denied", said,
           "Use files in /workspace or /tmp; the sandbox shows nothing else for writing and has no network.");
     case ENETUNREACH:
     case EHOSTUNREACH:
-      return error_of("network_blocked", "network_disabled", said,
-                      "This sandbox has no network: put the data in with --in.");
+      return no_network(said);
     default:
       break;
   }
@@ -172,8 +181,8 @@ RunError from_os_error(const RunFacts& facts, const PythonError& python) {
 RunError from_python(const RunFacts& facts, const PythonError& python) {
   const std::string said = python.value.empty() ? python.name : python.name + ": " + python.value;
   if (is_any(python.name, {"SyntaxError", "IndentationError", "TabError"})) {
-    return error_of("syntax_error", python.name == "SyntaxError" ? "syntax_error" : "indentation_error",
-                    fmt::format("{} (line {})", said, python.line), "Correct the syntax at that line and run again.");
+    return error_of("syntax_error", python.name == "SyntaxError" ? "syntax_error" : "indentation_error", said,
+                    "Correct the syntax at that line and run again.");
   }
   if (python.name == "ModuleNotFoundError") {
     RunError error =
@@ -187,9 +196,10 @@ RunError from_python(const RunFacts& facts, const PythonError& python) {
     error.message = "Python could not allocate memory.";
     return error;
   }
-  if (is_any(python.name, {"gaierror", "herror"})) {
-    return error_of("network_blocked", "network_disabled", said,
-                    "This sandbox has no network: put the data in with --in.");
+  // Sockets, urllib, requests, httpx: with no network at all there is only one reason why these fail.
+  if (is_any(python.name, {"gaierror", "herror", "URLError", "ConnectionError", "NewConnectionError", "MaxRetryError",
+                           "NameResolutionError", "ConnectError", "ConnectTimeout"})) {
+    return no_network(said);
   }
   if (python.name == "EOFError" && python.value == "EOF when reading a line") {
     return error_of("stdin_unavailable", "input_called", "input() found no standard input.",
@@ -206,7 +216,11 @@ Verdict judge(const RunFacts& facts) {
   Verdict verdict;
   const bool signal = WIFSIGNALED(facts.wait_status);
   verdict.exit_code = signal ? 128 + WTERMSIG(facts.wait_status) : WEXITSTATUS(facts.wait_status);
-  if (facts.ended == Ended::wall_limit || facts.ended == Ended::cpu_limit) verdict.exit_code = 124;
+  if (facts.ended == Ended::wall_limit || facts.ended == Ended::cpu_limit) {
+    verdict.exit_code = 124;
+  } else if (facts.ended != Ended::by_itself) {
+    verdict.exit_code = 128 + SIGKILL;  // also when the program came to its own end a moment before
+  }
 
   if (facts.ended != Ended::by_itself) {
     verdict.error = engine_ended(facts);

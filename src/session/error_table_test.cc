@@ -39,6 +39,12 @@ TEST(ErrorTable, AKillByTheKernelForMemoryIsToldFromAPlainKill) {
   EXPECT_EQ(judge({.wait_status = SIGKILL}).exit_code, 137);
 }
 
+TEST(ErrorTable, TooMuchOutputIsAKillEvenWhenTheProgramEndedByItself) {
+  const auto verdict = judge({.ended = Ended::output_limit, .wait_status = exited(0)});
+  EXPECT_EQ(verdict.status, wire::Status::error);
+  EXPECT_EQ(verdict.exit_code, 137);
+}
+
 TEST(ErrorTable, EveryRowOfPythonsWords) {
   const auto category = [](const RunFacts& facts) {
     return judge(facts).error->category + "/" + judge(facts).error->code;
@@ -49,6 +55,11 @@ TEST(ErrorTable, EveryRowOfPythonsWords) {
   EXPECT_EQ(category(python_failed("MemoryError")), "memory_limit/memory_error");
   EXPECT_EQ(category(python_failed("gaierror", "", -3)), "network_blocked/network_disabled");
   EXPECT_EQ(category(python_failed("OSError", "", ENETUNREACH)), "network_blocked/network_disabled");
+  EXPECT_EQ(category(python_failed("PermissionError", "[Errno 13] Permission denied", EACCES)),
+            "network_blocked/network_disabled");
+  EXPECT_EQ(category(python_failed("PermissionError", "[Errno 13] Permission denied: '/usr/x'", EACCES)),
+            "permission_denied/path_denied");
+  EXPECT_EQ(category(python_failed("URLError", "<urlopen error>")), "network_blocked/network_disabled");
   EXPECT_EQ(category(python_failed("OSError", "", ENOSPC)), "resource_limit/disk_full");
   EXPECT_EQ(category(python_failed("OSError", "", EMFILE)), "resource_limit/too_many_files");
   EXPECT_EQ(category(python_failed("OSError", "", EROFS)), "permission_denied/readonly_fs");

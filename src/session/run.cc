@@ -294,6 +294,9 @@ net::awaitable<void> Run::watch_usage() {
     co_await watch_timer_.async_wait(net::redirect_error(net::use_awaitable, failed));
     if (failed) co_return;
     keeper_.ask_usage(number_);
+    watch_timer_.expires_after(kShortestInterval);  // the answer comes meanwhile
+    co_await watch_timer_.async_wait(net::redirect_error(net::use_awaitable, failed));
+    if (failed) co_return;
   }
 }
 

@@ -68,7 +68,7 @@ struct Usage {
   std::uint64_t peak_memory = 0;   // bytes
   std::uint64_t scratch_used = 0;  // bytes of /workspace, /tmp and /dev/shm at the end
   std::uint64_t output = 0;        // bytes the program wrote, kept or not
-  std::string memory_source;       // where peak_memory comes from: "cgroup" or "rusage"
+  std::string memory_source;       // where peak_memory comes from: "cgroup" or "watchdog"
   template <class A>
   void fields(A& a) {
     a(wall_us), a(cpu_us), a(peak_memory), a(scratch_used), a(output), a(memory_source);

@@ -18,7 +18,6 @@ struct KeeperOptions {
   std::vector<Template> templates;
   std::string cgroup_override;  // tests: a subtree to use instead of the one we would find
   std::uint32_t spare_shells = 1;
-  bool leave_ids_alone = false;
 };
 
 struct KeeperHandle {

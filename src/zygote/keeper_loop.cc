@@ -17,6 +17,7 @@
 namespace hutch {
 namespace {
 
+constexpr std::uint64_t kForksPerZygote = 1'000;  // forks of one share its address layout and hash seed
 constexpr std::uint32_t kMostZygoteFailures = 3;
 constexpr std::uint32_t kMostSpareFailures = 3;
 constexpr std::uint64_t kWeakerAddressSlack = 512ULL << 20;  // what the interpreter maps before it runs anything
@@ -54,15 +55,20 @@ void KeeperLoop::run() {
                                    {.fd = signals_.get(), .events = POLLIN, .revents = 0}};
     for (const auto& prepared : prepared_) {
       const bool starting = prepared.zygote && !prepared.zygote->ready();
-      waiting.push_back({.fd = starting ? prepared.zygote->socket() : -1, .events = POLLIN, .revents = 0});
+      const int next = prepared.next_zygote ? prepared.next_zygote->socket() : -1;
+      waiting.push_back({.fd = starting ? prepared.zygote->socket() : next, .events = POLLIN, .revents = 0});
       waiting.push_back(
           {.fd = prepared.next_spare ? prepared.next_spare->socket() : -1, .events = POLLIN, .revents = 0});
     }
     int ready = ::poll(waiting.data(), waiting.size(), 0);
     if (ready == 0) {
-      if (!anybody_running()) refill();  // never at the cost of a program that is running
+      if (!anybody_running()) {  // never at the cost of a program that is running
+        refill();
+        for (std::uint32_t i = 0; i < prepared_.size(); ++i) recycle_zygote(i);
+      }
       const bool dying = std::ranges::any_of(sandboxes_, [](const auto& entry) { return entry.second.released; });
       for (std::size_t i = 0; i < prepared_.size(); ++i) {
+        if (prepared_[i].next_zygote) waiting[2 + 2 * i].fd = prepared_[i].next_zygote->socket();
         if (prepared_[i].next_spare) waiting[3 + 2 * i].fd = prepared_[i].next_spare->socket();
       }
       ready = ::poll(waiting.data(), waiting.size(), dying ? kRetryMs : -1);
@@ -72,7 +78,13 @@ void KeeperLoop::run() {
     if (waiting[0].revents != 0 && !receive_request()) return;
     finish_released();
     for (std::uint32_t i = 0; i < prepared_.size(); ++i) {
-      if (waiting[2 + 2 * i].revents != 0) zygote_readable(i);
+      if (waiting[2 + 2 * i].revents != 0) {
+        if (prepared_[i].zygote && !prepared_[i].zygote->ready()) {
+          zygote_readable(i);
+        } else {
+          next_zygote_readable(i);
+        }
+      }
       if (waiting[3 + 2 * i].revents != 0) birth_readable(i);
     }
   }
@@ -295,6 +307,22 @@ void KeeperLoop::zygote_readable(std::uint32_t index) {
       fail(start.request, Step::zygote, ready.error());
     }
   }
+}
+
+// The next one imports while the old one goes on serving, so nobody waits.
+void KeeperLoop::recycle_zygote(std::uint32_t index) {
+  auto& prepared = prepared_[index];
+  if (!prepared.zygote || prepared.zygote->forks() < kForksPerZygote || prepared.next_zygote) return;
+  auto next = ZygoteProcess::start(options_.templates[index], prepared.mounts.get(), tools_.own_pid_namespace.get(),
+                                   Step::none);
+  if (next) prepared.next_zygote = std::move(*next);
+}
+
+void KeeperLoop::next_zygote_readable(std::uint32_t index) {
+  auto& prepared = prepared_[index];
+  if (!prepared.next_zygote) return;
+  if (prepared.next_zygote->receive_ready()) prepared.zygote = std::move(*prepared.next_zygote);
+  prepared.next_zygote.reset();  // the old one ends when its socket closes
 }
 
 void KeeperLoop::reap() {

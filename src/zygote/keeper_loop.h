@@ -42,7 +42,8 @@ class KeeperLoop {
   struct Prepared {  // a template in use
     UniqueFd mounts;
     std::optional<ZygoteProcess> zygote;
-    std::uint32_t zygote_failures = 0;  // in a row
+    std::optional<ZygoteProcess> next_zygote;  // takes over when it is ready
+    std::uint32_t zygote_failures = 0;         // in a row
     std::vector<Shell> spare;
     std::optional<ShellBirth> next_spare;  // being made
     std::uint32_t spare_failures = 0;      // in a row; a start that works resets it
@@ -70,6 +71,8 @@ class KeeperLoop {
   void handle_signal(const SignalRequest& request);
   void handle_release(std::uint64_t run);
   void zygote_readable(std::uint32_t index);
+  void recycle_zygote(std::uint32_t index);
+  void next_zygote_readable(std::uint32_t index);
   void birth_readable(std::uint32_t index);
   [[nodiscard]] bool anybody_running() const;
   void reap();

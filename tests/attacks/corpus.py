@@ -7,7 +7,7 @@ import json
 import os
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-LONGEST_WALL = 3.0  # the programs of the corpus are stopped this early, unless --full: their harm is done at once
+LONGEST_WALL = 2.0  # the programs of the corpus are stopped this early, unless --full: their harm is done at once
 SCRATCH_MB = 64     # the default of --scratch; what comes out must not be more
 
 # Traps that are sprung today. out: files are brought out into a directory; record: the whole record is read as JSON.
@@ -53,7 +53,7 @@ TOGETHER = {"meet_in_the_middle": 2}  # so many at the same time
 @dataclasses.dataclass
 class Program:
     name: str
-    path: str
+    path: str                   # below the stage, where every identity can read it
     judge: str                  # self or outside
     checks: list[str]
     wall: float
@@ -66,6 +66,23 @@ class Program:
 
     def value(self, check: str) -> str | None:
         return next((text.partition(":")[2] for text in self.checks if text.startswith(check + ":")), None)
+
+
+# Words of a program's header that it would find in its own memory and take for the host's.
+OWN_WORDS = {"memory_scan_for_secrets.py": b"# canaries planted outside:"}
+
+
+def stage(target: str) -> None:
+    """Puts the programs where an ordinary user can read them, wherever the checkout is."""
+    for directory in ("programs", "extra", "extra/support"):
+        os.mkdir(os.path.join(target, directory))
+        for name in os.listdir(os.path.join(HERE, directory)):
+            if not name.endswith(".py"):
+                continue
+            with open(os.path.join(HERE, directory, name), "rb") as file:
+                lines = file.readlines()
+            with open(os.path.join(target, directory, name), "wb") as file:
+                file.writelines(line for line in lines if not line.startswith(OWN_WORDS.get(name, b"\0")))
 
 
 def limit_options(limits: dict) -> tuple[str, ...]:
@@ -95,20 +112,20 @@ def public_programs(full: bool) -> list[Program]:
             checks.append("returns_within:+2")
         if "needs_api" in entry["outside_checks_machine"] and name not in TRAPS:
             raise SystemExit("no trap is set for " + name)
-        programs.append(Program(name, os.path.join(HERE, entry["file"]), entry["judge"], checks, wall,
+        programs.append(Program(name, entry["file"], entry["judge"], checks, wall,
                                 entry["runs"], 1, options))
     return programs
 
 
 def extra_programs() -> list[Program]:
     programs = []
-    support = ("--in", os.path.join(HERE, "extra/support/attack.py"))
+    support = ("--in", "extra/support/attack.py")
     for file in sorted(os.listdir(os.path.join(HERE, "extra"))):
         name, suffix = os.path.splitext(file)
         if suffix != ".py":
             continue
         checks, wall, *options = OUTSIDE.get(name, ([], 30))
-        programs.append(Program(name, os.path.join(HERE, "extra", file), "outside" if name in OUTSIDE else "self",
+        programs.append(Program(name, "extra/" + file, "outside" if name in OUTSIDE else "self",
                                 list(checks), wall, 1, TOGETHER.get(name, 1), (*support, *options)))
     return programs
 

@@ -11,6 +11,8 @@ import tempfile
 import threading
 import time
 
+import corpus
+
 TOKEN = "-".join(("CANARY", "7f3a91"))
 FIRST_UID = 61234
 CONTROLLERS = ("memory", "cpu", "cpuacct", "pids")
@@ -67,6 +69,7 @@ class Identity:
         self.hutch = os.path.join(self.stage, "hutch")
         shutil.copy2(hutch, self.hutch)
         os.chmod(self.hutch, 0o755)
+        corpus.stage(self.stage)
         self.groups: list[str] = []  # control groups made for this identity
         self.environment = {"PATH": os.environ.get("PATH", "/usr/bin:/bin"), "LANG": "C.UTF-8",
                             "HOME": self.directory("home"), "HUTCH_RUNTIME_DIR": self.directory("run", 0o700),

@@ -28,6 +28,8 @@ IDENTITIES = ("root", "user", "weaker")
 
 # Without control groups these cannot be stopped in time; README says so, and --weaker-limits is never the default.
 EXPECTED_WEAKER: dict[str, str] = {
+    "memory_pipes_and_sockets": "kernel buffers are in no process's resident memory, and only control groups count them",
+    "memory_sealed_memfd": "pages of a file that nobody has mapped are in no process's resident memory",
 }
 
 
