@@ -5,5 +5,10 @@ import sys
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from hutch_runner import main  # noqa: E402
 
+workspace = os.environ.pop("HUTCH_WORKSPACE", main.WORKSPACE)
+if "HUTCH_SKELETON" in os.environ:
+    from hutch_runner import home
+
+    home.fill()
 del sys.path[0]
-main.start(3, os.environ.pop("HUTCH_WORKSPACE", main.WORKSPACE))
+main.start(3, workspace)

@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 
-from . import cell, finish, main as runner, script, source, wire
+from . import cell, finish, home, main as runner, script, source, wire
 
 # What nearly every program or its end needs: loaded once here instead of in every child.
 USUAL = ("atexit", "contextlib", "io", "linecache", "random", "re", "signal", "tokenize", "traceback", "warnings",
@@ -21,7 +21,7 @@ def main(arguments: list[str], workspace: str = runner.WORKSPACE) -> None:
     begin = time.perf_counter()
     control, modules = int(arguments[0]), arguments[1:]
     make_streams()
-    fill_home()
+    home.fill()
     count = getattr(_hutch_zygote, "thread_count", count_threads)
     for name in (*USUAL, *modules):
         preload(name)
@@ -62,31 +62,6 @@ def open_stream(fd: int, mode: str, errors: str, name: str):
     if fd == 2:
         stream.reconfigure(line_buffering=True)
     return stream
-
-
-def fill_home() -> None:
-    """Copies the template's skeleton (caches and settings of libraries) to where the preload looks for it."""
-    skeleton = os.environ.get("HUTCH_SKELETON")
-    for name in [name for name in os.environ if name.startswith("HUTCH_")]:
-        del os.environ[name]
-    if not skeleton:
-        return
-    home = os.environ.get("HOME", "/tmp")
-    try:
-        for directory, _, files in os.walk(skeleton):
-            target = os.path.join(home, os.path.relpath(directory, skeleton))
-            os.makedirs(target, exist_ok=True)
-            for name in files:
-                copy(os.path.join(directory, name), os.path.join(target, name))
-    except OSError as error:
-        print("hutch: cannot copy the skeleton:", error, file=sys.stderr)
-
-
-def copy(source: str, target: str) -> None:
-    with open(source, "rb") as old, open(target, "wb") as new:
-        while piece := old.read(1 << 20):
-            new.write(piece)
-        os.fchmod(new.fileno(), os.fstat(old.fileno()).st_mode & 0o777)
 
 
 def preload(name: str) -> None:
@@ -173,9 +148,9 @@ def find_openssl_state():
 
 def forget_start() -> None:
     """Whatever user code could see of the way here: the preload's own state, our path, the warm-up."""
-    home = os.path.dirname(os.path.dirname(__file__))
-    sys.path[:] = [path for path in sys.path if path != home]
-    for path in [path for path in sys.path_importer_cache if path.startswith(home)]:
+    own = os.path.dirname(os.path.dirname(__file__))
+    sys.path[:] = [path for path in sys.path if path != own]
+    for path in [path for path in sys.path_importer_cache if path.startswith(own)]:
         del sys.path_importer_cache[path]
     sys.modules["linecache"].clearcache()
     source.programs.clear()

@@ -17,6 +17,7 @@
 #include <thread>
 
 #include "base/utf8.h"
+#include "sandbox/kernel.h"
 #include "sandbox/limits.h"
 #include "wire/fd_passing.h"
 
@@ -26,6 +27,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr auto kStartTime = std::chrono::seconds(20);
+constexpr int kStopTimeMs = 330'000;  // the longest run there can be, and some
 
 Result<UniqueFd> connect_to(const fs::path& path) {
   UniqueFd socket{::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)};
@@ -221,7 +223,7 @@ Result<EngineClient> EngineClient::connect_or_start(const EngineLocation& locati
       auto current = client->greet();
       if (current && *current) return client;
       if (!current && current.error().code == ErrorCode::unsupported) return std::move(current).error();
-      if (current) std::ignore = client->stop();  // outdated: it finishes what it has and leaves
+      if (current) std::ignore = client->stop(StopWait::socket);  // outdated: it finishes what it has and leaves
       started = false;
     }
     if (!lock) {
@@ -349,10 +351,18 @@ Result<wire::EngineStatus> EngineClient::status() {
   return wire::decode<wire::EngineStatus>(frame.payload);
 }
 
-Result<void> EngineClient::stop() {
+Result<void> EngineClient::stop(StopWait wait) {
+  UniqueFd process;
+  if (wait == StopWait::process) {
+    HUTCH_TRY(const auto before, status());
+    process.reset(kernel::pidfd_open(static_cast<pid_t>(before.pid)));
+  }
   HUTCH_TRY(send(empty_frame(wire::RequestType::stop)));
   std::ignore = receive();  // it hangs up when its socket is gone
-  return {};
+  if (!process) return {};
+  pollfd gone{.fd = process.get(), .events = POLLIN, .revents = 0};
+  if (::poll(&gone, 1, kStopTimeMs) == 1) return {};
+  return make_error(ErrorCode::timed_out, "the engine is still finishing what it runs");
 }
 
 void Collected::on_output(const wire::OutputEvent& event) {

@@ -76,7 +76,11 @@ class EngineClient {
 
   Result<Outcome> run(ClientRun run, ClientEvents& events);
   Result<wire::EngineStatus> status();
-  Result<void> stop();  // returns when the engine has let go of its socket
+  enum class StopWait {
+    socket,   // until another engine can take its place; it may still be finishing runs
+    process,  // until it is gone with everything it made
+  };
+  Result<void> stop(StopWait wait);
 
   // Set from a signal handler: the run in progress is interrupted (shell) or cancelled.
   std::atomic<bool>* interrupted = nullptr;

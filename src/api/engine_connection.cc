@@ -16,11 +16,12 @@ std::string code_of(const Error& error, Step step) {
       return "unknown_template";
     case ErrorCode::unsupported:
       return "unsupported";
+    case ErrorCode::disconnected:
+      return "cancelled";
     case ErrorCode::already_exists:
     case ErrorCode::permission:
     case ErrorCode::limit:
     case ErrorCode::timed_out:
-    case ErrorCode::disconnected:
     case ErrorCode::protocol:
     case ErrorCode::system:
     case ErrorCode::internal:

@@ -215,7 +215,7 @@ Result<AttackReport> run_attacks() {
   const bool was_running = EngineClient::connect(location).has_value();
   auto report = attack_all(location, bait);
   if (!was_running) {
-    if (auto client = EngineClient::connect(location)) std::ignore = client->stop();
+    if (auto client = EngineClient::connect(location)) std::ignore = client->stop(EngineClient::StopWait::process);
   }
   return report;
 }

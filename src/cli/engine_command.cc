@@ -75,7 +75,7 @@ int engine_stop() {
     fmt::print("no engine is running\n");
     return 0;
   }
-  if (const auto stopped = client->stop(); !stopped) return own_failure(stopped.error());
+  if (const auto stopped = client->stop(EngineClient::StopWait::process); !stopped) return own_failure(stopped.error());
   return 0;
 }
 

@@ -1,5 +1,7 @@
 // The `hutch` command: what can be typed, and who does it.
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <boost/json.hpp>
@@ -86,9 +88,18 @@ std::vector<std::string> split_off_arguments(int& argc, char** argv) {
   return rest;
 }
 
+// A closed standard stream would be given to the next file we open.
+void open_missing_streams() {
+  int fd = 0;
+  while ((fd = ::open("/dev/null", O_RDWR)) >= 0 && fd <= 2) {
+  }
+  if (fd > 2) ::close(fd);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
+  open_missing_streams();
   const std::vector<std::string> after_dashes = split_off_arguments(argc, argv);
   CLI::App app{
       "Hutch runs Python that you do not trust, in a sandbox that it cannot leave.\n\n"

@@ -172,10 +172,10 @@ Result<wire::RunRequest> make_request(const RunOptions& options, const Config& c
   if (!options.output.empty()) {
     HUTCH_TRY(limits.output, parse_size(options.output));
   }
-  if (options.cpu_percent != 0) limits.cpu_percent = options.cpu_percent;
-  if (options.processes != 0) limits.processes = options.processes;
-  if (options.open_files != 0) limits.open_files = options.open_files;
-  if (options.inodes != 0) limits.inodes = options.inodes;
+  if (options.cpu_percent) limits.cpu_percent = *options.cpu_percent;
+  if (options.processes) limits.processes = *options.processes;
+  if (options.open_files) limits.open_files = *options.open_files;
+  if (options.inodes) limits.inodes = *options.inodes;
   HUTCH_TRY(validate(limits, {.wall = config.engine.wall_ceiling}));
 
   HUTCH_TRY(const auto paths, TemplatePaths::from_environment());

@@ -1,6 +1,7 @@
 // `hutch run`: the client side of one run.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,7 +20,7 @@ struct RunOptions {
   std::vector<std::string> environment;  // --env
   std::string template_name;
   std::string timeout, cpu_time, memory, scratch, output;  // as typed; empty: the configuration's
-  std::uint32_t cpu_percent = 0, processes = 0, open_files = 0, inodes = 0;
+  std::optional<std::uint32_t> cpu_percent, processes, open_files, inodes;
   bool json = false;
   bool quiet = false;
   bool explain = false;

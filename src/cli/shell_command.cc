@@ -98,6 +98,7 @@ int shell_command(const RunOptions& options, const Config& config) {
     return kOwnFailure;
   }
   if (const auto* failed = std::get_if<wire::Failed>(&*outcome)) {
+    if (failed->code == "cancelled") return 0;  // the input ended before it began
     report.error(failed->message, failed->hint);
     return kOwnFailure;
   }

@@ -124,6 +124,16 @@ Result<CgroupUsage> Cgroup::usage() const {
   return usage;
 }
 
+void Cgroup::unthrottle() {
+  if (!group_) return;
+  for (const auto& hierarchy : group_->tree->hierarchies) {
+    const bool v2 = group_->tree->version == CgroupVersion::v2;
+    if (!v2 && (hierarchy.controllers & cgroup_internal::kCpu) == 0) continue;
+    std::ignore = cgroup_internal::write_file(hierarchy.directory.get(),
+                                              group_->file(v2 ? "cpu.max" : "cpu.cfs_quota_us"), v2 ? "max" : "-1");
+  }
+}
+
 void Cgroup::kill_all() {
   if (!group_) return;
   const int directory = group_->tree->hierarchies.front().directory.get();

@@ -55,6 +55,9 @@ class Cgroup {
 
   [[nodiscard]] Result<CgroupUsage> usage() const;
 
+  // Lifts the processor share, before a kill: a throttled process dies only when its turn comes.
+  void unthrottle();
+
   // SIGKILL for every member; they may still be dying when it returns.
   void kill_all();
 

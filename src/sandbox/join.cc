@@ -70,10 +70,9 @@ int set_limits(const ProcessLimits& limits) {
   return set_limit(RLIMIT_RTPRIO, 0);
 }
 
-int arrange_descriptors(const RunnerStreams& streams, bool close_on_exec) {
-  // The four arrive above 3, so none of these overwrites another.
+// The four arrive above 3, so none of these overwrites another.
+int arrange_descriptors(const RunnerStreams& streams) {
   if (::dup2(streams.input, 0) < 0 || ::dup2(streams.output, 1) < 0 || ::dup2(streams.error, 2) < 0) return -1;
-  if (::dup3(streams.control, kControlFd, close_on_exec ? O_CLOEXEC : 0) < 0) return -1;
   return kernel::close_range(kControlFd + 1, ~0U);
 }
 
@@ -156,8 +155,9 @@ void join_shell(const JoinPlan& plan) {
   must(progress, Step::capabilities, privileges::drop_capabilities());
   must(progress, Step::no_new_privileges, privileges::set_no_new_privileges());
   must(progress, Step::landlock, landlock::restrict_self(plan.shell.landlock));
-  must(progress, Step::descriptors, arrange_descriptors(plan.streams, plan.close_control_on_exec));
-  progress.control = kControlFd;
+  const int control = ::dup3(plan.streams.control, kControlFd, plan.close_control_on_exec ? O_CLOEXEC : 0);
+  if (control == kControlFd) progress.control = control;
+  must(progress, Step::descriptors, control == kControlFd ? arrange_descriptors(plan.streams) : -1);
   const int listener = install_filters(plan);  // last: it forbids the calls above
   must(progress, Step::seccomp, listener);
   if (plan.fault == Step::announce) fail_step(kControlFd, Step::announce, EIO);

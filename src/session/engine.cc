@@ -1,5 +1,6 @@
 #include "session/engine.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -88,7 +89,11 @@ Result<void> Engine::validate_request(RunSpec& spec) const {
         .with_hint(keeper_.hello().cgroup_hint +
                    "\nor accept rlimits and a watchdog instead: hutch run --weaker-limits ...");
   }
-  if (!spec.input) return bad("the request came without standard input");
+  struct stat input{};
+  // Anything else could be a door to the host.
+  if (!spec.input || ::fstat(spec.input.get(), &input) != 0 || !S_ISFIFO(input.st_mode)) {
+    return bad("the request came without a pipe for standard input");
+  }
   return {};
 }
 

@@ -156,7 +156,7 @@ RunError from_os_error(const RunFacts& facts, const PythonError& python) {
                                  "Close files when done (use `with open(...)`), or ask for more (--open-files)."),
                         "open_files", facts.limits.open_files, facts.limits.open_files, "count");
     case EAGAIN:
-      if (facts.usage.process_limit_hits > 0) return too_many_processes(facts);
+      if (facts.usage.process_limit_hits > 0 || !facts.usage.from_cgroup) return too_many_processes(facts);
       break;
     case EROFS:
       return error_of("permission_denied", "readonly_fs", said,

@@ -1,5 +1,7 @@
 #include "session/keeper_link.h"
 
+#include <sys/wait.h>
+
 #include <csignal>
 
 #include "wire/codec.h"
@@ -8,7 +10,13 @@
 namespace hutch {
 
 KeeperLink::KeeperLink(net::any_io_executor executor, KeeperHandle keeper)
-    : hello_(std::move(keeper.hello)), socket_(std::move(executor), keeper.socket.release()) {}
+    : hello_(std::move(keeper.hello)), pid_(keeper.pid), socket_(std::move(executor), keeper.socket.release()) {}
+
+KeeperLink::~KeeperLink() {
+  boost::system::error_code ignored;
+  socket_.close(ignored);
+  ::waitpid(pid_, nullptr, 0);  // bounded: the keeper gives itself a few seconds
+}
 
 std::uint64_t KeeperLink::enlist(KeeperListener& listener) {
   runs_.emplace(next_run_, &listener);

@@ -27,6 +27,10 @@ class KeeperLink {
  public:
   KeeperLink(net::any_io_executor executor, KeeperHandle keeper);
 
+  ~KeeperLink();  // waits until the keeper has taken everything apart
+  KeeperLink(const KeeperLink&) = delete;
+  KeeperLink& operator=(const KeeperLink&) = delete;
+
   [[nodiscard]] const KeeperHello& hello() const { return hello_; }
   [[nodiscard]] bool lost() const { return lost_; }
 
@@ -46,6 +50,7 @@ class KeeperLink {
   void dispatch(std::string_view packet, UniqueFd attached);
 
   KeeperHello hello_;
+  pid_t pid_;
   net::posix::stream_descriptor socket_;
   std::map<std::uint64_t, KeeperListener*> runs_;
   std::uint64_t next_run_ = 1;

@@ -174,10 +174,7 @@ net::awaitable<void> Run::read_control() {
     if (failed || !receive_control(frames)) break;
   }
   // A sandbox that ends without a word before its walls are up has failed; the keeper's reply may say why.
-  if (!got_ready_ && !over_ && !failure_ && started_) {
-    failure_ = StartFailure{.error = make_error(ErrorCode::internal, "the sandbox died while it was being made")};
-    ready_.set();
-  }
+  if (!got_ready_ && !over_ && !failure_ && started_) fail_early();
 }
 
 // Until `ready` a descriptor may come along; afterwards there is no room for one, so none can be smuggled in.
@@ -214,8 +211,10 @@ bool Run::handle_frame(const wire::Frame& frame) {
     }
     case wire::RunnerType::setup_failed: {
       const auto message = wire::decode<wire::SetupFailed>(frame.payload);
-      if (!message || got_ready_ || message->step > static_cast<std::uint8_t>(Step::last)) return false;
+      if (!message || message->step > static_cast<std::uint8_t>(Step::last)) return false;
       const auto step = static_cast<Step>(message->step);
+      // After `ready` our own code speaks once more: when a cold start's exec fails, before any of the user's.
+      if (got_ready_ && (step != Step::execute || !spec_.request.cold || running_ != up_)) return false;
       failure_ = StartFailure{.error = system_error(static_cast<int>(message->error_number))
                                            .during("make sandbox: " + std::string(name_of(step))),
                               .step = step};
@@ -256,10 +255,7 @@ void Run::end(Ended reason) {
   if (over_ || ended_ != Ended::by_itself || exited_.is_set()) return;
   ended_ = reason;
   keeper_.signal(number_, SIGKILL);
-  if (!started_ && reason == Ended::cancelled) {
-    failure_ = StartFailure{.error = make_error(ErrorCode::disconnected, "cancelled before it started")};
-    ready_.set();
-  }
+  if (!started_ && reason == Ended::cancelled) fail_early();
 }
 
 void Run::arm_wall_limit() {
@@ -317,8 +313,12 @@ void Run::on_started(const StartedReply& reply, UniqueFd workspace) {
 }
 
 void Run::on_failed(const FailedReply& reply) {
-  failure_ =
-      StartFailure{.error = make_error(ErrorCode::internal, reply.message).with_hint(reply.hint), .step = reply.step};
+  std::string message = reply.message;
+  if (reply.step != Step::none && message.find(name_of(reply.step)) == std::string::npos) {
+    message = "make sandbox: " + std::string(name_of(reply.step)) + ": " + message;
+  }
+  failure_ = StartFailure{.error = make_error(ErrorCode::internal, std::move(message)).with_hint(reply.hint),
+                          .step = reply.step};
   ready_.set();
 }
 
@@ -330,10 +330,15 @@ void Run::on_exited(const ExitedReply& reply) {
   if (!usage_.from_cgroup) usage_.processes = std::max(usage_.processes, before.processes);
   finished_ = Clock::now();
   exited_.set();
-  if (!got_ready_ && !failure_) {
-    failure_ = StartFailure{.error = make_error(ErrorCode::internal, "the sandbox died while it was being made")};
-    ready_.set();
-  }
+  if (!got_ready_ && !failure_) fail_early();
+}
+
+// The sandbox ended before its walls were up: because we ended it, or for a reason that nobody told.
+void Run::fail_early() {
+  const bool ours = ended_ == Ended::cancelled;
+  failure_ = StartFailure{.error = ours ? make_error(ErrorCode::disconnected, "cancelled before it started")
+                                        : make_error(ErrorCode::internal, "the sandbox died while it was being made")};
+  ready_.set();
 }
 
 void Run::on_keeper_lost() {

@@ -72,6 +72,7 @@ class Run final : public KeeperListener, public std::enable_shared_from_this<Run
 
   Result<void> start();
   void end(Ended reason);
+  void fail_early();
   void arm_wall_limit();
   net::awaitable<void> send_tasks();
   net::awaitable<void> read_stream(net::posix::stream_descriptor& from, wire::Stream stream);

@@ -61,10 +61,7 @@ Result<ForkReply> cold_start(const ColdStart& start, std::span<const UniqueFd> s
   if (::setns(plan.shell.pid, CLONE_NEWPID) != 0) return system_error(errno).during("enter the pid namespace");
   const pid_t pid = kernel::clone3(args);
   if (pid == 0) {
-    sigset_t none;
-    ::sigemptyset(&none);
-    ::sigprocmask(SIG_SETMASK, &none, nullptr);
-    for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE}) ::signal(signal, SIG_DFL);
+    restore_signals();
     join_shell(plan);
     if (plan.fault != Step::execute) ::execve(arguments[0], arguments.data(), environment.data());
     fail_step(kControlFd, Step::execute, plan.fault == Step::execute ? EIO : errno);

@@ -70,9 +70,21 @@ Result<KeeperTools> prepare(Found found) {
   return tools;
 }
 
+// An engine that dies closes its socket, and the loop takes everything apart. Should the loop hang just then, the alarm
+// ends it; and with the keeper, PID 1 of its namespace, the kernel ends everything it made.
+void leave_soon_after_the_engine() {
+  constexpr unsigned kSeconds = 5;
+  struct sigaction action{};
+  action.sa_handler = [](int) { ::alarm(kSeconds); };
+  ::sigaction(SIGUSR1, &action, nullptr);
+  action.sa_handler = [](int) { ::_exit(1); };
+  ::sigaction(SIGALRM, &action, nullptr);
+  ::prctl(PR_SET_PDEATHSIG, SIGUSR1, 0, 0, 0);
+}
+
 [[noreturn]] void run_keeper(const KeeperOptions& options, Found found, UniqueFd engine) {
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
   ::prctl(PR_SET_NAME, "hutch-keeper", 0, 0, 0);
+  leave_soon_after_the_engine();
   ::setsid();
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE}) ::signal(signal, SIG_IGN);
   KeeperHello hello = found.hello;

@@ -18,24 +18,12 @@ namespace hutch {
 namespace {
 
 constexpr std::uint64_t kForksPerZygote = 1'000;  // forks of one share its address layout and hash seed
-constexpr std::uint32_t kMostZygoteFailures = 3;
 constexpr std::uint32_t kMostSpareFailures = 3;
-constexpr std::uint64_t kWeakerAddressSlack = 512ULL << 20;  // what the interpreter maps before it runs anything
-constexpr int kRetryMs = 5;                                  // a control group whose last member is still dying
+constexpr std::uint64_t kTimeToLeaveNs = 2'000'000'000;
+constexpr int kRetryMs = 5;  // a control group whose last member is still dying
 
 std::uint64_t microseconds(const timeval& time) {
   return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000U + static_cast<std::uint64_t>(time.tv_usec);
-}
-
-// namespaces, rules, streams, control group: the order of ForkRequest.
-std::vector<int> descriptors_for(Shell& shell, std::span<const UniqueFd> streams) {
-  const ShellDescriptors of = shell.descriptors();
-  std::vector<int> fds = {of.net, of.ipc, of.uts, of.cgroup, of.mount, of.user, of.pid, of.landlock};
-  for (const auto& stream : streams) fds.push_back(stream.get());
-  if (shell.cgroup()) {
-    for (const auto& file : shell.cgroup()->attach_fds()) fds.push_back(file.get());
-  }
-  return fds;
 }
 
 }  // namespace
@@ -50,43 +38,73 @@ KeeperLoop::KeeperLoop(const KeeperOptions& options, KeeperTools tools, UniqueFd
 }
 
 void KeeperLoop::run() {
-  for (;;) {
-    std::vector<pollfd> waiting = {{.fd = engine_.get(), .events = POLLIN, .revents = 0},
-                                   {.fd = signals_.get(), .events = POLLIN, .revents = 0}};
-    for (const auto& prepared : prepared_) {
-      const bool starting = prepared.zygote && !prepared.zygote->ready();
-      const int next = prepared.next_zygote ? prepared.next_zygote->socket() : -1;
-      waiting.push_back({.fd = starting ? prepared.zygote->socket() : next, .events = POLLIN, .revents = 0});
-      waiting.push_back(
-          {.fd = prepared.next_spare ? prepared.next_spare->socket() : -1, .events = POLLIN, .revents = 0});
+  while (serve_once()) {
+  }
+  take_everything_apart();
+}
+
+bool KeeperLoop::serve_once() {
+  std::vector<pollfd> waiting = {{.fd = engine_.get(), .events = POLLIN, .revents = 0},
+                                 {.fd = signals_.get(), .events = POLLIN, .revents = 0}};
+  for (const auto& prepared : prepared_) {
+    const bool starting = prepared.zygote && !prepared.zygote->ready();
+    const int next = prepared.next_zygote ? prepared.next_zygote->socket() : -1;
+    waiting.push_back({.fd = starting ? prepared.zygote->socket() : next, .events = POLLIN, .revents = 0});
+    waiting.push_back({.fd = prepared.next_spare ? prepared.next_spare->socket() : -1, .events = POLLIN, .revents = 0});
+  }
+  int ready = ::poll(waiting.data(), waiting.size(), 0);
+  if (ready == 0) {
+    if (!anybody_running()) {  // never at the cost of a program that is running
+      refill();
+      for (std::uint32_t i = 0; i < prepared_.size(); ++i) recycle_zygote(i);
     }
-    int ready = ::poll(waiting.data(), waiting.size(), 0);
-    if (ready == 0) {
-      if (!anybody_running()) {  // never at the cost of a program that is running
-        refill();
-        for (std::uint32_t i = 0; i < prepared_.size(); ++i) recycle_zygote(i);
-      }
-      const bool dying = std::ranges::any_of(sandboxes_, [](const auto& entry) { return entry.second.released; });
-      for (std::size_t i = 0; i < prepared_.size(); ++i) {
-        if (prepared_[i].next_zygote) waiting[2 + 2 * i].fd = prepared_[i].next_zygote->socket();
-        if (prepared_[i].next_spare) waiting[3 + 2 * i].fd = prepared_[i].next_spare->socket();
-      }
-      ready = ::poll(waiting.data(), waiting.size(), dying ? kRetryMs : -1);
+    const bool dying = std::ranges::any_of(sandboxes_, [](const auto& entry) { return entry.second.released; });
+    for (std::size_t i = 0; i < prepared_.size(); ++i) {
+      if (prepared_[i].next_zygote) waiting[2 + 2 * i].fd = prepared_[i].next_zygote->socket();
+      if (prepared_[i].next_spare) waiting[3 + 2 * i].fd = prepared_[i].next_spare->socket();
     }
-    if (ready < 0 && errno != EINTR) return;
-    if (waiting[1].revents != 0) reap();
-    if (waiting[0].revents != 0 && !receive_request()) return;
+    ready = ::poll(waiting.data(), waiting.size(), dying ? kRetryMs : -1);
+  }
+  if (ready < 0 && errno != EINTR) return false;
+  if (waiting[1].revents != 0) reap();
+  if (waiting[0].revents != 0 && !receive_request()) return false;
+  finish_released();
+  for (std::uint32_t i = 0; i < prepared_.size(); ++i) {
+    if (waiting[2 + 2 * i].revents != 0) {
+      if (prepared_[i].zygote && !prepared_[i].zygote->ready()) {
+        zygote_readable(i);
+      } else {
+        next_zygote_readable(i);
+      }
+    }
+    if (waiting[3 + 2 * i].revents != 0) birth_readable(i);
+  }
+  return true;
+}
+
+// The engine is gone, in whatever way: kill every sandbox and remove its control group. What does not go in time dies
+// with us, and its group is left for the next engine's sweep.
+void KeeperLoop::take_everything_apart() {
+  for (auto& prepared : prepared_) {
+    prepared.zygote.reset();
+    prepared.next_zygote.reset();
+    for (auto& shell : prepared.spare) retire(std::move(shell));
+    prepared.spare.clear();
+    if (!prepared.next_spare) continue;
+    Step failed = Step::none;
+    if (auto shell = prepared.next_spare->finish(failed)) retire(std::move(*shell));
+    prepared.next_spare.reset();
+  }
+  for (auto& [run, sandbox] : sandboxes_) {
+    sandbox.released = true;
+    sandbox.shell.kill();
+  }
+  const std::uint64_t deadline = kernel::monotonic_ns() + kTimeToLeaveNs;
+  while (!sandboxes_.empty() && kernel::monotonic_ns() < deadline) {
+    pollfd child{.fd = signals_.get(), .events = POLLIN, .revents = 0};
+    ::poll(&child, 1, kRetryMs);
+    reap();
     finish_released();
-    for (std::uint32_t i = 0; i < prepared_.size(); ++i) {
-      if (waiting[2 + 2 * i].revents != 0) {
-        if (prepared_[i].zygote && !prepared_[i].zygote->ready()) {
-          zygote_readable(i);
-        } else {
-          next_zygote_readable(i);
-        }
-      }
-      if (waiting[3 + 2 * i].revents != 0) birth_readable(i);
-    }
   }
 }
 
@@ -135,145 +153,14 @@ bool KeeperLoop::receive_request() {
   return false;
 }
 
-// A start that needs a zygote waits for it; everything else begins at once.
-void KeeperLoop::handle_start(Waiting start) {
-  auto& prepared = prepared_[start.request.template_index];
-  const auto& source = options_.templates[start.request.template_index];
-  if (auto ready = prepare_template(prepared, source, start.request); !ready) {
-    return fail(start.request, prepared.mounts ? Step::zygote : Step::template_root, ready.error());
-  }
-  if (start.request.warm && !prepared.zygote->ready()) {
-    waiting_.push_back(std::move(start));
-    return;
-  }
-  begin(start.request, start.fds);
-}
-
-Result<void> KeeperLoop::prepare_template(Prepared& prepared, const Template& source, const StartRequest& request) {
-  if (!prepared.mounts) {
-    if (request.fault == Step::template_root) return system_error(EIO).during("build the root");
-    HUTCH_TRY(prepared.mounts, build_template_root(source));
-  }
-  if (!request.warm || (prepared.zygote && request.fault != Step::zygote)) return {};
-  if (prepared.zygote_failures >= kMostZygoteFailures) {
-    return make_error(ErrorCode::internal, "the warm interpreter of template " + source.name + " keeps dying")
-        .with_hint("see the engine's log, or use --no-engine to start without one");
-  }
-  HUTCH_TRY(prepared.zygote,
-            ZygoteProcess::start(source, prepared.mounts.get(), tools_.own_pid_namespace.get(), request.fault));
-  return {};
-}
-
-void KeeperLoop::begin(const StartRequest& request, std::span<const UniqueFd> fds) {
-  bool was_ready = false;
-  Step failed = Step::none;
-  auto shell = take_shell(request, was_ready, failed);
-  if (!shell) return fail(request, failed, shell.error());
-  if (shell->cgroup()) {
-    if (auto applied = shell->cgroup()->apply(request.limits.to_limits()); !applied) {
-      retire(std::move(*shell));
-      return fail(request, Step::cgroup, applied.error());
-    }
-  }
-  auto forked = request.warm ? start_warm(request, *shell, fds) : start_cold(request, *shell, fds);
-  if (!forked) {
-    retire(std::move(*shell));
-    return fail(request, Step::join_namespaces, forked.error());
-  }
-  StartedReply reply{.run = request.run, .shell_was_ready = was_ready, .fork_ns = forked->fork_ns};
-  for (std::size_t step = 0; step < kStepCount; ++step) {
-    const std::uint64_t ns = shell->steps().duration_ns[step];
-    if (ns != 0) reply.shell_steps.push_back({.step = static_cast<Step>(step), .ns = ns});
-  }
-  const int attached[] = {shell->workspace()};
-  send_packet(engine_.get(), KeeperReplyKind::started, reply, attached);
-  if (shell->cgroup()) shell->cgroup()->close_attach_fds();
-  sandboxes_.emplace(request.run, Sandbox{.shell = std::move(*shell), .runner = forked->pid});
-  prepared_[request.template_index].spare_failures = 0;
-}
-
-Result<ShellBirth> KeeperLoop::begin_shell(std::uint32_t index, const Limits& limits, bool with_cgroup, Step fault,
-                                           Step& failed) {
-  std::optional<Cgroup> group;
-  if (with_cgroup) {
-    failed = Step::cgroup;
-    if (fault == Step::cgroup) return system_error(EIO).during("create the control group");
-    HUTCH_TRY(group, tools_.cgroups->create(next_group_++));
-    HUTCH_TRY(group->apply(limits));
-  }
-  ShellSource source{.template_mounts = prepared_[index].mounts.get(),
-                     .sysctl_user = tools_.sysctl_user.get(),
-                     .landlock_abi = tools_.landlock_abi,
-                     .cgroup_is_directory = tools_.cgroups && tools_.cgroups->version() == CgroupVersion::v2};
-  for (const char* path : {"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/etc", "/opt/hutch"}) {
-    source.readable.add(path);
-  }
-  for (const auto& bind : options_.templates[index].binds) {
-    if (!source.readable.add(bind.target.c_str())) return make_error(ErrorCode::limit, "too many mounts in a template");
-  }
-  return ShellBirth::begin(source, tools_.ids.next(), limits, std::move(group), fault, failed);
-}
-
-// A spare shell fits when its scratch space has the size that is asked for; every other limit is written at claim.
-Result<Shell> KeeperLoop::take_shell(const StartRequest& request, bool& was_ready, Step& failed) {
-  const Limits limits = request.limits.to_limits();
-  const bool fits = limits.scratch == Limits{}.scratch && limits.inodes == Limits{}.inodes;
-  const bool with_cgroup = tools_.cgroups.has_value();
-  if (!with_cgroup && !request.weaker_limits) {
-    failed = Step::cgroup;
-    return make_error(ErrorCode::unsupported, "no control groups to hold the limits");
-  }
-  auto& prepared = prepared_[request.template_index];
-  const bool may_be_spare = fits && request.fault == Step::none;
-  if (may_be_spare && prepared.spare.empty() && prepared.next_spare) {
-    ShellBirth birth = std::move(*prepared.next_spare);
-    prepared.next_spare.reset();
-    return birth.finish(failed);
-  }
-  was_ready = may_be_spare && !prepared.spare.empty();
-  if (!was_ready) {
-    HUTCH_TRY(auto birth, begin_shell(request.template_index, limits, with_cgroup, request.fault, failed));
-    return birth.finish(failed);
-  }
-  Shell shell = std::move(prepared.spare.back());
-  prepared.spare.pop_back();
-  return shell;
-}
-
-ProcessLimits KeeperLoop::process_limits(const StartRequest& request) const {
-  const auto& limits = request.limits;
-  return {.open_files = limits.open_files,
-          .processes = limits.processes + 1,  // init, where it has the runner's uid
-          .file_size = limits.scratch,
-          .address_space = tools_.cgroups ? 0 : limits.memory + kWeakerAddressSlack,
-          .cpu_seconds = limits.cpu_ms / 1000 + 2};
-}
-
-Result<ForkReply> KeeperLoop::start_warm(const StartRequest& request, Shell& shell, std::span<const UniqueFd> fds) {
-  auto& prepared = prepared_[request.template_index];
-  ForkRequest fork{.limits = process_limits(request), .uid = kRunnerId, .gid = kRunnerId, .fault = request.fault};
-  if (shell.cgroup()) {
-    fork.cgroup_file_count = static_cast<std::uint8_t>(shell.cgroup()->attach_fds().size());
-    fork.cgroup_is_directory = tools_.cgroups->version() == CgroupVersion::v2;
-  }
-  return prepared.zygote->fork_runner(fork, descriptors_for(shell, fds));
-}
-
-Result<ForkReply> KeeperLoop::start_cold(const StartRequest& request, Shell& shell, std::span<const UniqueFd> fds) {
-  ColdStart start{.source = options_.templates[request.template_index],
-                  .shell = shell,
-                  .own_pid_namespace = tools_.own_pid_namespace.get(),
-                  .limits = process_limits(request),
-                  .cgroup_is_directory = tools_.cgroups && tools_.cgroups->version() == CgroupVersion::v2,
-                  .fault = request.fault};
-  return cold_start(start, fds);
-}
-
 void KeeperLoop::handle_signal(const SignalRequest& request) {
   const auto found = sandboxes_.find(request.run);
   if (found == sandboxes_.end()) return;
-  const auto& sandbox = found->second;
-  if (request.signal == SIGKILL) return sandbox.shell.kill();
+  auto& sandbox = found->second;
+  if (request.signal == SIGKILL) {
+    if (sandbox.shell.cgroup()) sandbox.shell.cgroup()->unthrottle();
+    return sandbox.shell.kill();
+  }
   if (!sandbox.runner_gone) ::kill(sandbox.runner, request.signal);
 }
 

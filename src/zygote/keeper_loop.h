@@ -60,6 +60,7 @@ class KeeperLoop {
     bool released = false;
   };
 
+  bool serve_once();  // false when the engine has hung up
   bool receive_request();
   void handle_start(Waiting start);
   void begin(const StartRequest& request, std::span<const UniqueFd> fds);
@@ -79,6 +80,7 @@ class KeeperLoop {
   void runner_ended(std::uint64_t run, Sandbox& sandbox, int wait_status, std::uint64_t rusage_cpu_us,
                     std::uint64_t rusage_peak);
   void finish_released();
+  void take_everything_apart();
   void refill();
   void fail(const StartRequest& request, Step step, const Error& error);
   void retire(Shell shell);  // kill and take apart a shell in which nobody ran

@@ -75,9 +75,7 @@ struct Program {
   must(control == kControlFd || ::dup2(control, kControlFd) == kControlFd, "place the control socket");
   ::fcntl(kControlFd, F_SETFD, 0);
   kernel::close_range(kControlFd + 1, ~0U);
-  sigset_t none;
-  ::sigemptyset(&none);
-  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  restore_signals();
   ::execve(arguments[0], arguments.data(), environment.data());
   must(false, "start the interpreter");
   ::_exit(125);
@@ -88,6 +86,13 @@ std::span<const char> bytes_of(std::span<const sock_filter> filter) {
 }
 
 }  // namespace
+
+void restore_signals() {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE}) ::signal(signal, SIG_DFL);
+  sigset_t none;
+  ::sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+}
 
 std::vector<std::string> interpreter_environment(const Template& source) {
   std::map<std::string, std::string> variables = {

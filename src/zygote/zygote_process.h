@@ -14,6 +14,9 @@
 
 namespace hutch {
 
+// Gives a child the dispositions and the mask that a program expects; the keeper ignores and blocks what is not for it.
+void restore_signals();
+
 // Environment of an interpreter, warm or cold: the template's, on top of the few variables that every program expects.
 std::vector<std::string> interpreter_environment(const Template& source);
 

@@ -18,6 +18,9 @@ TRAPS = {
     "xss_html_result": ["record"], "xss_svg_result": ["out", "record"], "bad_unicode_output": ["out", "record"],
     "repr_bomb": ["record"],
 }
+# Tighter than the manifest: with its quota used up, a killed process waits for the processor time to die in.
+TIGHTER = {"memory_many_children": ["returns_within:+0.6"], "fork_bomb": ["returns_within:+0.6"],
+           "cpu_spin_all_cores": ["returns_within:+0.6"], "gil_holder": ["returns_within:+0.6"]}
 ENVIRONMENT = {"zip_bomb": {"ATTACK_BOMB_MB": "64"}}
 
 MEMORY = ["victim_ok", "returns_within:+3", "mem_drop_max_mb:700"]
@@ -30,6 +33,7 @@ OUTSIDE = {
     "zombie_flood": (["victim_ok", "returns_within:+2", "no_process:atk-zombie"], 4),
     "vfork_hang": (["returns_within:+2", "no_process:atk-vfork", "exit_code:124"], 1),
     "exit_hang": (["returns_within:+2", "no_process:atk-exit", "exit_code:124"], 1),
+    "inflight_held": (["victim_ok", "returns_within:+2"], 3),
     "closed_streams": (["returns_within:+2", "exit_code:7", "out"], 3),
     "smuggled_descriptors": (["victim_ok", "exit_code:3", "engine_descriptors:4"], 3),
     "forged_frames": (["victim_ok", "record", "exit_code:5", "engine_growth_mb:16"], 3),
@@ -107,7 +111,8 @@ def public_programs(full: bool) -> list[Program]:
         options = limit_options(limits)
         for key, value in ENVIRONMENT.get(name, {}).items():
             options += ("--env", "%s=%s" % (key, value))
-        checks = [check for check in entry["outside_checks_machine"] if check != "needs_api"] + TRAPS.get(name, [])
+        checks = [check for check in entry["outside_checks_machine"] if check != "needs_api"] 
+        checks += TRAPS.get(name, []) + TIGHTER.get(name, [])
         if name in TRAPS and "returns_within:+2" not in checks:
             checks.append("returns_within:+2")
         if "needs_api" in entry["outside_checks_machine"] and name not in TRAPS:

@@ -53,7 +53,22 @@ def copy_tree(source: str, target: str) -> None:
 def unused_uid() -> int:
     taken = {entry.pw_uid for entry in pwd.getpwall()}
     groups = set().union(*(os.listdir(mount) for mount in v1_mounts()), ())
-    return next(uid for uid in range(FIRST_UID, FIRST_UID + 1000) if uid not in taken and "hutch-%d" % uid not in groups)
+    return next(uid for uid in range(FIRST_UID, FIRST_UID + 1000)
+                if uid not in taken and "hutch-%d" % uid not in groups)
+
+
+def remove_group(path: str) -> str:
+    """Why it is still there; the last members may take a moment to die."""
+    for _ in range(40):
+        try:
+            os.rmdir(path)
+            return ""
+        except FileNotFoundError:
+            return ""
+        except OSError as error:
+            problem = "control group %s: %s" % (path, error.strerror)
+        time.sleep(0.05)
+    return problem
 
 
 class Identity:
@@ -167,15 +182,10 @@ class Identity:
         while self.own_processes() and time.monotonic() < end:
             time.sleep(0.02)
         left = ["process %s of the engine" % pid for pid in self.own_processes()]
-        for group in self.groups:
-            if not os.path.isdir(group):
-                continue
+        for group in filter(os.path.isdir, self.groups):
             inner = [name for name in os.listdir(group) if os.path.isdir(os.path.join(group, name))]
             left += ["control group %s/%s" % (group, name) for name in inner]
-            for path in (*(os.path.join(group, name) for name in inner), group):
-                try:
-                    os.rmdir(path)
-                except OSError as error:
-                    left.append("control group %s: %s" % (path, error.strerror))
+            left += [problem for path in (*(os.path.join(group, name) for name in inner), group)
+                     if (problem := remove_group(path))]
         shutil.rmtree(self.stage, ignore_errors=True)
         return left

@@ -31,5 +31,6 @@ def crash(limit, dumpable):
 INFINITY = resource.RLIM_INFINITY
 found = [(limit, dumpable) for limit in ((INFINITY, INFINITY), (1 << 20, 1 << 20), (1, 1), (0, 0), (0, 1))
          for dumpable in (0, 1) if crash(limit, dumpable)]
-files = [path for place in ("/workspace", "/tmp") for path in (*glob.glob(place + "/core"), *glob.glob(place + "/core.[0-9]*"))]
+files = [path for place in ("/workspace", "/tmp") for name in ("core", "core.[0-9]*")
+         for path in glob.glob(place + "/" + name)]
 finish(("the kernel dumped core with %s" % (found,)) if found else ("core files %s" % files) if files else "")

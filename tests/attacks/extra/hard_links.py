@@ -1,4 +1,4 @@
-"""One large file under a thousand names, and names that swap with links: counted once inside, a thousand times outside."""
+"""One large file under a thousand names: counted once inside, a thousand times by whoever copies it out."""
 import os
 
 from attack import done

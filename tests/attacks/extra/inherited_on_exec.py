@@ -1,5 +1,4 @@
 """Descriptors that a program started by this one finds: the control socket must not be among them, nor anything new."""
-import os
 import subprocess
 
 from attack import attempt, finish
@@ -16,5 +15,4 @@ def go():
     return "; ".join(found)
 
 
-assert os
 finish(attempt(go))

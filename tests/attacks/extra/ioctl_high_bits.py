@@ -1,7 +1,7 @@
 """Terminal and file ioctls off the list, plain and with upper bits set, on every descriptor and device."""
 import ctypes
-import fcntl
 import os
+import socket
 
 from attack import HIGH, attempt, finish, syscall
 
@@ -12,8 +12,7 @@ COMMANDS = {"TIOCSTI": 0x5412, "TIOCLINUX": 0x541C, "TIOCSCTTY": 0x540E, "FIOASY
 
 
 def go():
-    import socket
-    descriptors = [0, 1, 2, 3, socket.socket().fileno(), *os.pipe(), os.open("/dev/null", os.O_RDWR),
+    descriptors = [0, 1, 2, 3, *os.pipe(), os.open("/dev/null", os.O_RDWR),
                    os.open("/workspace", os.O_RDONLY), os.open("/workspace/f", os.O_CREAT | os.O_RDWR)]
     keep = socket.socket()
     descriptors.append(keep.fileno())
@@ -31,5 +30,4 @@ def go():
             pass
 
 
-assert fcntl
 finish(attempt(go))

@@ -28,7 +28,8 @@ def go():
         for sharing in (mmap.MAP_SHARED, mmap.MAP_PRIVATE):
             place = LIBC.mmap(None, 4096, mmap.PROT_READ | mmap.PROT_EXEC, sharing, fd, 0)
             if place not in (None, MAP_FAILED):
-                found.append("native code from a memfd (%#x) returned %d" % (flags, ctypes.CFUNCTYPE(ctypes.c_int)(place)()))
+                answer = ctypes.CFUNCTYPE(ctypes.c_int)(place)()
+                found.append("native code from a memfd (%#x) returned %d" % (flags, answer))
         script, _ = syscall(MEMFD_CREATE, b"x", flags)
         os.write(script, open("/usr/bin/true", "rb").read())
         child = os.fork()

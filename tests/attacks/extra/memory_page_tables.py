@@ -8,7 +8,6 @@ import time
 from attack import LIBC, MAP_FAILED, done
 
 NORESERVE = 0x4000
-touched = 0
 for _ in range(16):
     if os.fork() == 0:
         size = 1 << 42
@@ -21,4 +20,4 @@ for _ in range(16):
         time.sleep(3)
         os._exit(0)
 time.sleep(3)
-done("%d" % touched)
+done()

@@ -1,5 +1,5 @@
-"""Sends descriptors over the control socket: its own root, its streams, the socket itself, a hundred at a time, together
-with frames and without. The engine must have none of them afterwards."""
+"""Sends descriptors over the control socket: its own root, its streams, the socket itself, a hundred at a time,
+together with frames and without. The engine must have none of them afterwards."""
 import array
 import os
 import socket

@@ -2,7 +2,7 @@
 import os
 import signal
 
-from attack import LIBC, set_name, syscall
+from attack import set_name, syscall
 
 set_name("atk-vfork")
 for number in range(1, 65):
@@ -11,7 +11,7 @@ for number in range(1, 65):
     except (OSError, ValueError):
         pass
 print("hanging", flush=True)
-CLONE_VM, CLONE_VFORK, SIGCHLD = 0x100, 0x4000, 17
+CLONE_VFORK, SIGCHLD = 0x4000, 17
 if os.fork() == 0:
     os.posix_spawn("/bin/sleep", ["atk-vfork", "1000"], {})
     syscall(34)
@@ -19,4 +19,3 @@ child, _ = syscall(56, CLONE_VFORK | SIGCHLD, None, None, None, None)
 if child == 0:
     while True:
         syscall(34)  # pause
-assert LIBC

@@ -1,0 +1,161 @@
+// How the keeper starts a run: claim or make a shell, then fork into it, warm or cold.
+#include <cerrno>
+
+#include "zygote/cold_start.h"
+#include "zygote/keeper_loop.h"
+#include "zygote/template_root.h"
+
+namespace hutch {
+namespace {
+
+constexpr std::uint32_t kMostZygoteFailures = 3;
+constexpr std::uint64_t kWeakerAddressSlack = 512ULL << 20;  // what the interpreter maps before it runs anything
+
+// namespaces, rules, streams, control group: the order of ForkRequest.
+std::vector<int> descriptors_for(Shell& shell, std::span<const UniqueFd> streams) {
+  const ShellDescriptors of = shell.descriptors();
+  std::vector<int> fds = {of.net, of.ipc, of.uts, of.cgroup, of.mount, of.user, of.pid, of.landlock};
+  for (const auto& stream : streams) fds.push_back(stream.get());
+  if (shell.cgroup()) {
+    for (const auto& file : shell.cgroup()->attach_fds()) fds.push_back(file.get());
+  }
+  return fds;
+}
+
+}  // namespace
+
+// A start that needs a zygote waits for it; everything else begins at once.
+void KeeperLoop::handle_start(Waiting start) {
+  auto& prepared = prepared_[start.request.template_index];
+  const auto& source = options_.templates[start.request.template_index];
+  if (auto ready = prepare_template(prepared, source, start.request); !ready) {
+    return fail(start.request, prepared.mounts ? Step::zygote : Step::template_root, ready.error());
+  }
+  if (start.request.warm && !prepared.zygote->ready()) {
+    waiting_.push_back(std::move(start));
+    return;
+  }
+  begin(start.request, start.fds);
+}
+
+Result<void> KeeperLoop::prepare_template(Prepared& prepared, const Template& source, const StartRequest& request) {
+  if (!prepared.mounts) {
+    if (request.fault == Step::template_root) return system_error(EIO).during("build the root");
+    HUTCH_TRY(prepared.mounts, build_template_root(source));
+  }
+  if (!request.warm || (prepared.zygote && request.fault != Step::zygote)) return {};
+  if (prepared.zygote_failures >= kMostZygoteFailures) {
+    return make_error(ErrorCode::internal, "the warm interpreter of template " + source.name + " keeps dying")
+        .with_hint("see the engine's log, or use --no-engine to start without one");
+  }
+  HUTCH_TRY(prepared.zygote,
+            ZygoteProcess::start(source, prepared.mounts.get(), tools_.own_pid_namespace.get(), request.fault));
+  return {};
+}
+
+void KeeperLoop::begin(const StartRequest& request, std::span<const UniqueFd> fds) {
+  bool was_ready = false;
+  Step failed = Step::none;
+  auto shell = take_shell(request, was_ready, failed);
+  if (!shell) return fail(request, failed, shell.error());
+  if (shell->cgroup()) {
+    if (auto applied = shell->cgroup()->apply(request.limits.to_limits()); !applied) {
+      retire(std::move(*shell));
+      return fail(request, Step::cgroup, applied.error());
+    }
+  }
+  auto forked = request.warm ? start_warm(request, *shell, fds) : start_cold(request, *shell, fds);
+  if (!forked) {
+    retire(std::move(*shell));
+    return fail(request, Step::join_namespaces, forked.error());
+  }
+  StartedReply reply{.run = request.run, .shell_was_ready = was_ready, .fork_ns = forked->fork_ns};
+  for (std::size_t step = 0; step < kStepCount; ++step) {
+    const std::uint64_t ns = shell->steps().duration_ns[step];
+    if (ns != 0) reply.shell_steps.push_back({.step = static_cast<Step>(step), .ns = ns});
+  }
+  const int attached[] = {shell->workspace()};
+  send_packet(engine_.get(), KeeperReplyKind::started, reply, attached);
+  if (shell->cgroup()) shell->cgroup()->close_attach_fds();
+  sandboxes_.emplace(request.run, Sandbox{.shell = std::move(*shell), .runner = forked->pid});
+  prepared_[request.template_index].spare_failures = 0;
+}
+
+Result<ShellBirth> KeeperLoop::begin_shell(std::uint32_t index, const Limits& limits, bool with_cgroup, Step fault,
+                                           Step& failed) {
+  std::optional<Cgroup> group;
+  if (with_cgroup) {
+    failed = Step::cgroup;
+    if (fault == Step::cgroup) return system_error(EIO).during("create the control group");
+    HUTCH_TRY(group, tools_.cgroups->create(next_group_++));
+    HUTCH_TRY(group->apply(limits));
+  }
+  ShellSource source{.template_mounts = prepared_[index].mounts.get(),
+                     .sysctl_user = tools_.sysctl_user.get(),
+                     .landlock_abi = tools_.landlock_abi,
+                     .cgroup_is_directory = tools_.cgroups && tools_.cgroups->version() == CgroupVersion::v2};
+  for (const char* path : {"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/etc", "/opt/hutch"}) {
+    source.readable.add(path);
+  }
+  for (const auto& bind : options_.templates[index].binds) {
+    if (!source.readable.add(bind.target.c_str())) return make_error(ErrorCode::limit, "too many mounts in a template");
+  }
+  return ShellBirth::begin(source, tools_.ids.next(), limits, std::move(group), fault, failed);
+}
+
+// A spare shell fits when its scratch space has the size that is asked for; every other limit is written at claim.
+Result<Shell> KeeperLoop::take_shell(const StartRequest& request, bool& was_ready, Step& failed) {
+  const Limits limits = request.limits.to_limits();
+  const bool fits = limits.scratch == Limits{}.scratch && limits.inodes == Limits{}.inodes;
+  const bool with_cgroup = tools_.cgroups.has_value();
+  if (!with_cgroup && !request.weaker_limits) {
+    failed = Step::cgroup;
+    return make_error(ErrorCode::unsupported, "no control groups to hold the limits");
+  }
+  auto& prepared = prepared_[request.template_index];
+  const bool may_be_spare = fits && request.fault == Step::none;
+  if (may_be_spare && prepared.spare.empty() && prepared.next_spare) {
+    ShellBirth birth = std::move(*prepared.next_spare);
+    prepared.next_spare.reset();
+    return birth.finish(failed);
+  }
+  was_ready = may_be_spare && !prepared.spare.empty();
+  if (!was_ready) {
+    HUTCH_TRY(auto birth, begin_shell(request.template_index, limits, with_cgroup, request.fault, failed));
+    return birth.finish(failed);
+  }
+  Shell shell = std::move(prepared.spare.back());
+  prepared.spare.pop_back();
+  return shell;
+}
+
+ProcessLimits KeeperLoop::process_limits(const StartRequest& request) const {
+  const auto& limits = request.limits;
+  return {.open_files = limits.open_files,
+          .processes = limits.processes + 1,  // init, where it has the runner's uid
+          .file_size = limits.scratch,
+          .address_space = tools_.cgroups ? 0 : limits.memory + kWeakerAddressSlack,
+          .cpu_seconds = limits.cpu_ms / 1000 + 2};
+}
+
+Result<ForkReply> KeeperLoop::start_warm(const StartRequest& request, Shell& shell, std::span<const UniqueFd> fds) {
+  auto& prepared = prepared_[request.template_index];
+  ForkRequest fork{.limits = process_limits(request), .uid = kRunnerId, .gid = kRunnerId, .fault = request.fault};
+  if (shell.cgroup()) {
+    fork.cgroup_file_count = static_cast<std::uint8_t>(shell.cgroup()->attach_fds().size());
+    fork.cgroup_is_directory = tools_.cgroups->version() == CgroupVersion::v2;
+  }
+  return prepared.zygote->fork_runner(fork, descriptors_for(shell, fds));
+}
+
+Result<ForkReply> KeeperLoop::start_cold(const StartRequest& request, Shell& shell, std::span<const UniqueFd> fds) {
+  ColdStart start{.source = options_.templates[request.template_index],
+                  .shell = shell,
+                  .own_pid_namespace = tools_.own_pid_namespace.get(),
+                  .limits = process_limits(request),
+                  .cgroup_is_directory = tools_.cgroups && tools_.cgroups->version() == CgroupVersion::v2,
+                  .fault = request.fault};
+  return cold_start(start, fds);
+}
+
+}  // namespace hutch
