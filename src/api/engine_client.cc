@@ -197,8 +197,9 @@ Result<wire::Frame> EngineClient::receive() {
   }
 }
 
-Result<bool> EngineClient::greet() {
-  HUTCH_TRY(send(wire::make_frame(wire::RequestType::hello, wire::Hello{.binary = binary_identity()})));
+Result<bool> EngineClient::greet(const std::string& settings) {
+  const wire::Hello hello{.binary = binary_identity(), .settings = settings};
+  HUTCH_TRY(send(wire::make_frame(wire::RequestType::hello, hello)));
   HUTCH_TRY(const auto frame, receive());
   if (frame.type == static_cast<std::uint8_t>(wire::ReplyType::failed)) {
     HUTCH_TRY(const auto failed, wire::decode<wire::Failed>(frame.payload));
@@ -220,7 +221,7 @@ Result<EngineClient> EngineClient::connect_or_start(const EngineLocation& locati
   bool started = false;
   while (std::chrono::steady_clock::now() < deadline) {
     if (auto client = connect(location)) {
-      auto current = client->greet();
+      auto current = client->greet(location.settings);
       if (current && *current) return client;
       if (!current && current.error().code == ErrorCode::unsupported) return std::move(current).error();
       if (current) std::ignore = client->stop(StopWait::socket);  // outdated: it finishes what it has and leaves
@@ -262,7 +263,7 @@ Result<EngineClient> EngineClient::start_private(const std::string& template_nam
   HUTCH_TRY(const pid_t child, spawn_engine({"engine", "private", template_name}, theirs.get(), -1, false));
   theirs.reset();
   client.child_ = std::make_unique<PrivateEngine>(child);
-  HUTCH_TRY(const bool current, client.greet());
+  HUTCH_TRY(const bool current, client.greet({}));
   if (!current) return make_error(ErrorCode::internal, "the private engine is another build");
   return client;
 }

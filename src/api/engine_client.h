@@ -23,6 +23,7 @@ namespace hutch {
 // Where the user's engine listens: $HUTCH_RUNTIME_DIR, $XDG_RUNTIME_DIR/hutch or /tmp/hutch-UID, mode 0700.
 struct EngineLocation {
   std::filesystem::path directory;
+  std::string settings;  // an engine with other settings is replaced; empty: any will do
   [[nodiscard]] std::filesystem::path socket() const { return directory / "engine.sock"; }
   [[nodiscard]] std::filesystem::path log() const { return directory / "engine.log"; }
   [[nodiscard]] std::filesystem::path lock() const { return directory / "engine.lock"; }
@@ -89,7 +90,7 @@ class EngineClient {
   EngineClient() : frames_(wire::kMaxEngineFrame) {}
   Result<void> send(std::string_view bytes, int fd = -1);
   Result<wire::Frame> receive();
-  Result<bool> greet();  // false: the engine is outdated
+  Result<bool> greet(const std::string& settings);  // false: the engine is outdated
 
   std::unique_ptr<PrivateEngine> child_;  // ends when the socket closes, so it is declared before it
   UniqueFd socket_;

@@ -80,7 +80,7 @@ bool EngineConnection::handle_idle(const wire::Frame& frame) {
         send_failure(host_.problem, Step::none);
         return true;
       }
-      send(wire::make_frame(wire::ReplyType::hello, wire::HelloReply{.current = host_.is_current(hello->binary),
+      send(wire::make_frame(wire::ReplyType::hello, wire::HelloReply{.current = host_.is_current(*hello),
                                                                      .pid = static_cast<std::uint32_t>(::getpid())}));
       return true;
     }

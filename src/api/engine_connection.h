@@ -18,7 +18,7 @@ namespace hutch {
 struct EngineHost {
   Engine* engine = nullptr;  // none: the engine could not be made, and `problem` says why
   Error problem;
-  std::function<bool(const std::string& binary)> is_current;
+  std::function<bool(const wire::Hello&)> is_current;
   std::function<void()> retire;
   std::chrono::milliseconds idle_exit{0};
 };

@@ -137,6 +137,11 @@ class EngineServer {
 
 }  // namespace
 
+std::string EngineSettings::identity() const {
+  return std::to_string(idle_exit.count()) + "/" + std::to_string(most_running) + "/" +
+         std::to_string(wall_ceiling.count());
+}
+
 Result<void> serve_engine(const EngineSettings& settings) {
   ::signal(SIGPIPE, SIG_IGN);
   raise_descriptor_limit();
@@ -160,12 +165,14 @@ Result<void> serve_engine(const EngineSettings& settings) {
   if (!failed) acceptor.listen(net::socket_base::max_listen_connections, failed);
   if (failed) return make_error(ErrorCode::system, failed.message()).during("listen on " + location.socket().string());
 
-  EngineServer server(
-      context, std::move(acceptor),
-      {.engine = &engine,
-       .is_current =
-           [&](const std::string& theirs) { return theirs == binary && stamp == templates_stamp() && !engine.lost(); },
-       .idle_exit = settings.idle_exit});
+  EngineServer server(context, std::move(acceptor),
+                      {.engine = &engine,
+                       .is_current =
+                           [&](const wire::Hello& hello) {
+                             const bool same = hello.settings.empty() || hello.settings == settings.identity();
+                             return same && hello.binary == binary && stamp == templates_stamp() && !engine.lost();
+                           },
+                       .idle_exit = settings.idle_exit});
   net::co_spawn(context, server.accept_clients(), net::detached);
   net::co_spawn(context, server.watch_keeper(), net::detached);
   net::co_spawn(context, server.leave_when_idle(settings.idle_exit), net::detached);
@@ -176,7 +183,7 @@ Result<void> serve_engine(const EngineSettings& settings) {
 Result<void> serve_private_engine(const EngineSettings& settings, int socket, const std::string& template_name) {
   ::signal(SIGPIPE, SIG_IGN);
   net::io_context context(1);
-  EngineHost host{.is_current = [](const std::string&) { return true; }, .retire = [] {}};
+  EngineHost host{.is_current = [](const wire::Hello&) { return true; }, .retire = [] {}};
   std::unique_ptr<Engine> engine;
   auto templates = load_templates(template_name);
   auto keeper = templates ? start_keeper(keeper_options(*templates)) : Result<KeeperHandle>(templates.error());

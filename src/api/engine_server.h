@@ -13,6 +13,7 @@ struct EngineSettings {
   std::chrono::milliseconds idle_exit = std::chrono::minutes(10);
   std::uint32_t most_running = 16;
   std::chrono::milliseconds wall_ceiling = std::chrono::seconds(300);
+  [[nodiscard]] std::string identity() const;
 };
 
 // Returns when the engine has left; what it made is gone by then.

@@ -202,16 +202,22 @@ std::string record_to_json(const wire::Record& record, const std::vector<wire::O
 }
 
 std::string failure_to_json(const wire::Failed& failure) {
+  const bool cancelled = failure.code == "cancelled";
   const bool request = failure.code == "bad_arguments" || failure.code == "unknown_template";
-  json::object error{{"category", request ? "invalid_request" : "internal"},
+  json::object error{{"category", cancelled ? "cancelled"
+                                  : request ? "invalid_request"
+                                            : "internal"},
                      {"code", failure.code},
                      {"message", clean_utf8(failure.message)},
                      {"hint", clean_utf8(failure.hint)},
-                     {"fix", request ? "change_code" : "ask_operator"},
+                     {"fix", cancelled ? "none"
+                             : request ? "change_code"
+                                       : "ask_operator"},
                      {"state", "lost"},
-                     {"retryable", false},
+                     {"retryable", cancelled},
                      {"step", text_or_null(failure.step)}};
-  return json_text(json::object{{"status", "error"}, {"exit_code", 125}, {"error", std::move(error)}});
+  return json_text(
+      json::object{{"status", cancelled ? "cancelled" : "error"}, {"exit_code", 125}, {"error", std::move(error)}});
 }
 
 }  // namespace hutch

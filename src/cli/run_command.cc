@@ -146,13 +146,14 @@ int report_record(const RunOptions& options, const Report& report, const RunEven
   return record.exit_code;
 }
 
-Result<EngineClient> reach_engine(const RunOptions& options, const std::string& template_name) {
+}  // namespace
+
+Result<EngineClient> reach_engine(const RunOptions& options, const Config& config, const std::string& template_name) {
   if (options.no_engine) return EngineClient::start_private(template_name);
-  HUTCH_TRY(const auto location, EngineLocation::find());
+  HUTCH_TRY(auto location, EngineLocation::find());
+  location.settings = config.engine.identity();
   return EngineClient::connect_or_start(location);
 }
-
-}  // namespace
 
 Result<wire::RunRequest> make_request(const RunOptions& options, const Config& config, std::string& notice) {
   Limits limits = config.limits;
@@ -226,7 +227,7 @@ int run_command(const RunOptions& options, const Config& config) {
   };
   auto directory = prepare();
   if (!directory) return report_failure(options, report, directory.error());
-  auto client = reach_engine(options, run.request.template_name);
+  auto client = reach_engine(options, config, run.request.template_name);
   if (!client) return report_failure(options, report, client.error());
 
   // Ctrl-C ends the run, not the client: the record still comes.

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "api/engine_client.h"
 #include "cli/config.h"
 #include "wire/engine_messages.h"
 
@@ -32,7 +33,8 @@ struct RunOptions {
 int run_command(const RunOptions& options, const Config& config);
 int shell_command(const RunOptions& options, const Config& config);
 
-// Shared by the two: limits, template and environment of a request.
+// Shared by the two: the engine to ask, and limits, template and environment of a request.
+Result<EngineClient> reach_engine(const RunOptions& options, const Config& config, const std::string& template_name);
 Result<wire::RunRequest> make_request(const RunOptions& options, const Config& config, std::string& notice);
 
 }  // namespace hutch

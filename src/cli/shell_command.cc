@@ -71,11 +71,7 @@ int shell_command(const RunOptions& options, const Config& config) {
   // Each cell has the time limit; the whole shell has no processor budget but what was asked for.
   if (options.cpu_time.empty())
     request->limits.cpu_ms = static_cast<std::uint64_t>(config.engine.wall_ceiling.count()) * 64;
-  auto client =
-      options.no_engine ? EngineClient::start_private(request->template_name) : [&]() -> Result<EngineClient> {
-    HUTCH_TRY(const auto location, EngineLocation::find());
-    return EngineClient::connect_or_start(location);
-  }();
+  auto client = reach_engine(options, config, request->template_name);
   if (!client) {
     report.error(client.error().message, client.error().hint);
     return kOwnFailure;

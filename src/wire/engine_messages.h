@@ -21,10 +21,11 @@ enum class RequestType : std::uint8_t { hello = 1, run, put_file, go, cell, inte
 
 struct Hello {
   std::uint32_t protocol = kEngineProtocol;
-  std::string binary;  // identity of the client's own binary; another one means that the engine is outdated
+  std::string binary;    // identity of the client's own binary; another one means that the engine is outdated
+  std::string settings;  // what the client's configuration says about engines; empty: any will do
   template <class A>
   void fields(A& a) {
-    a(protocol), a(binary);
+    a(protocol), a(binary), a(settings);
   }
 };
 

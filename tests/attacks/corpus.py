@@ -111,7 +111,7 @@ def public_programs(full: bool) -> list[Program]:
         options = limit_options(limits)
         for key, value in ENVIRONMENT.get(name, {}).items():
             options += ("--env", "%s=%s" % (key, value))
-        checks = [check for check in entry["outside_checks_machine"] if check != "needs_api"] 
+        checks = [check for check in entry["outside_checks_machine"] if check != "needs_api"]
         checks += TRAPS.get(name, []) + TIGHTER.get(name, [])
         if name in TRAPS and "returns_within:+2" not in checks:
             checks.append("returns_within:+2")

@@ -15,7 +15,8 @@ from identity import TOKEN, Finished, Identity
 
 CANARY = "/tmp/attack-canary"
 CANARY_FILES = {"secret.txt", "hits.log", "sock"}
-SETTLED = 2.0  # seconds in which everything must be back
+SETTLED = 2.0   # seconds in which everything must be back
+NOISE_MB = 250  # what the rest of the machine may do to its memory meanwhile
 VICTIM = "s = sum(i * i for i in range(300000))\nprint('VICTIM', s)\n"
 
 
@@ -31,6 +32,18 @@ class Verdict:
 def available_mb() -> int:
     with open("/proc/meminfo") as file:
         return next(int(line.split()[1]) // 1024 for line in file if line.startswith("MemAvailable"))
+
+
+def settled_mb() -> int:
+    """What is available when what ran before has given its memory back."""
+    last = available_mb()
+    for _ in range(20):
+        time.sleep(0.05)
+        now = available_mb()
+        if now - last < 8:
+            return now
+        last = now
+    return last
 
 
 def processes_named(prefix: str) -> list[str]:
@@ -114,7 +127,7 @@ class Judge:
 
     def outside(self, program: Program) -> Verdict:
         verdict = self.outside_once(program)
-        noisy = ("host memory", "victim worked: True", "the engine grew")
+        noisy = ("host memory dropped a little", "victim worked: True", "the engine grew")
         if not verdict.passed and all(part.strip().startswith(noisy) for part in verdict.evidence.split(";")):
             again = self.outside_once(program)  # the rest of the machine is in these figures; twice is no accident
             again.info += " (second try; first: %s)" % verdict.evidence
@@ -178,7 +191,7 @@ class Watch:
         self.victim_result: tuple[bool, float] | None = None
         self.port_open = False
         self.disk_before = shutil.disk_usage("/tmp").free
-        self.memory_before = self.memory_lowest = available_mb()
+        self.memory_before = self.memory_lowest = settled_mb()
         self.engine_before = resident_mb(judge.engine) if judge.engine else 0
         self.descriptors_before = len(os.listdir("/proc/%d/fd" % judge.engine)) if judge.engine else 0
         self.over = threading.Event()
@@ -219,9 +232,10 @@ class Watch:
             if not worked or seconds > 3 * self.judge.victim_seconds + 3:
                 problems.append("victim worked: %s, in %.1f s (usually %.1f s)" % (worked, seconds,
                                                                                  self.judge.victim_seconds))
-        most = self.program.value("mem_drop_max_mb")
-        if most and self.memory_before - self.memory_lowest > float(most):
-            problems.append("host memory dropped by %d MiB" % (self.memory_before - self.memory_lowest))
+        dropped, most = self.memory_before - self.memory_lowest, self.program.value("mem_drop_max_mb")
+        if most and dropped > float(most):
+            little = "a little too much, " if dropped < float(most) + NOISE_MB else ""
+            problems.append("host memory dropped %sby %d MiB" % (little, dropped))
         return problems
 
     def left_behind(self) -> list[str]:
@@ -229,6 +243,8 @@ class Watch:
         name = self.program.value("no_process")
         if name and (left := processes_named(name)):
             problems.append("left " + " ".join(left[:3]))
+        if self.program.value("mem_drop_max_mb") and self.memory_before - available_mb() > NOISE_MB:
+            problems.append("host memory is not back")
         most = self.program.value("disk_drop_max_mb")
         if most and (self.disk_before - shutil.disk_usage("/tmp").free) >> 20 > float(most):
             problems.append("disk space is not back")

@@ -107,9 +107,9 @@ def run_all(kind: str, programs: list[corpus.Program], arguments: argparse.Names
             alone = [program for program in programs if program.judge == "self"]
             for verdict in pool.map(judge.judge, alone):
                 tally.add(kind, verdict)
-        for program in programs:
-            if program.judge == "outside":
-                tally.add(kind, judge.judge(program))
+        watched = [program for program in programs if program.judge == "outside"]
+        for program in sorted(watched, key=lambda program: program.has("out")):  # their files fill caches
+            tally.add(kind, judge.judge(program))
         if judge.engine and identity.status().get("pid") != judge.engine:
             tally.add(kind, Verdict("engine_survives", False, 0, "the engine was replaced on the way"))
     except Skip as reason:

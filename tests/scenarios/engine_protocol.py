@@ -215,7 +215,7 @@ class Client:
             self.pending += data
 
     def hello(self, binary: str = "") -> dict:
-        self.send(frame(HELLO, struct.pack("<I", PROTOCOL) + text(binary)))
+        self.send(frame(HELLO, struct.pack("<I", PROTOCOL) + text(binary) + text("")))
         kind, payload = self.receive()
         if kind != HELLO_REPLY:
             raise ProtocolError("hello was answered with %d" % kind)

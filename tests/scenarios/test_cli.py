@@ -30,7 +30,7 @@ class Programs(Scenario):
                            "print(open(__file__).read().count('sys'))\n")
             done = self.home.call("run", path, "--", "a b", "")
         self.assertEqual(done.text, "/workspace/tool.py __main__ ['/workspace/tool.py', 'a b', ''] /workspace "
-                                    "/workspace\n3\n")
+                                    "/workspace\n4\n")
         self.assertEqual(done.code, 0)
 
     def test_a_program_from_standard_input(self):
@@ -231,6 +231,7 @@ class Refusals(Scenario):
 
 class Cancelling(Scenario):
     def cancel(self, number: int, code: str) -> tuple[dict, float]:
+        self.home.run("1")  # so that the engine has nothing left to prepare
         with self.home.start("run", "--json", "-c", code, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE) as process:
             support.settle(lambda: self.home.status().get("running_now") == 1)
             time.sleep(0.1)

@@ -6,7 +6,8 @@ from attack import HIGH, attempt, finish, syscall
 
 PRCTL = 157
 OPTIONS = {"SET_DUMPABLE": (4, 1), "SET_KEEPCAPS": (8, 1), "SET_MM brk": (35, 7, 0x10000),
-           "SET_SECCOMP strict": (22, 1), "SET_SECUREBITS": (28, 0), "CAPBSET_DROP": (24, 0), "SET_PTRACER": (0x59616D61, 0xFFFFFFFF),
+           "SET_SECCOMP strict": (22, 1),
+           "SET_SECUREBITS": (28, 0), "CAPBSET_DROP": (24, 0), "SET_PTRACER": (0x59616D61, 0xFFFFFFFF),
            "SET_CHILD_SUBREAPER": (36, 1), "CAP_AMBIENT_RAISE": (47, 2, 21), "SPEC_CTRL": (53, 0, 2),
            "SYSCALL_USER_DISPATCH": (59, 1, 0, 0, 0), "SCHED_CORE": (62, 1, 0, 0, 0), "IO_FLUSHER": (57, 1),
            "MCE_KILL": (33, 1, 1), "SET_THP_DISABLE": (41, 1), "TASK_PERF_EVENTS_DISABLE": (31,), "SET_TSC": (26, 2),
