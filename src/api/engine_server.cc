@@ -1,6 +1,5 @@
 #include "api/engine_server.h"
 
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -65,14 +64,6 @@ KeeperOptions keeper_options(const std::vector<Template>& templates) {
   KeeperOptions options{.templates = templates};
   if (const char* place = std::getenv("HUTCH_CGROUP")) options.cgroup_override = place;
   return options;
-}
-
-// Every sandbox takes some descriptors; the default of 1024 would be the first limit to be met.
-void raise_descriptor_limit() {
-  rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
-  limit.rlim_cur = limit.rlim_max;
-  ::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
 class EngineServer {
@@ -144,7 +135,6 @@ std::string EngineSettings::identity() const {
 
 Result<void> serve_engine(const EngineSettings& settings) {
   ::signal(SIGPIPE, SIG_IGN);
-  raise_descriptor_limit();
   HUTCH_TRY(const auto location, EngineLocation::find());
   const std::string binary = binary_identity();
   const std::string stamp = templates_stamp();

@@ -44,6 +44,14 @@ Sequence read_sequence(std::string_view bytes) {
   return {.length = need, .valid = true};
 }
 
+// Direction marks and separators: U+200E, U+200F, U+2028 to U+202E, U+2066 to U+2069.
+bool turns_text_around(std::string_view text) {
+  if (text.size() < 3 || text[0] != '\xE2') return false;
+  const auto third = static_cast<unsigned char>(text[2]);
+  if (text[1] == '\x80') return third == 0x8E || third == 0x8F || (third >= 0xA8 && third <= 0xAE);
+  return text[1] == '\x81' && third >= 0xA6 && third <= 0xA9;
+}
+
 }  // namespace
 
 std::string clean_utf8(std::string_view bytes) {
@@ -77,8 +85,14 @@ std::size_t complete_utf8_prefix(std::string_view bytes) {
 std::string printable(std::string_view bytes) {
   const std::string text = clean_utf8(bytes);
   std::string result;
-  for (const char character : text) {
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char character = text[i];
     const auto code = static_cast<unsigned char>(character);
+    if (turns_text_around(std::string_view(text).substr(i))) {
+      result += "?";
+      i += 2;
+      continue;
+    }
     if (code < 0x20 || code == 0x7F) {
       std::array<char, 5> escaped{};
       std::snprintf(escaped.data(), escaped.size(), "\\x%02x", static_cast<unsigned>(code));

@@ -29,5 +29,7 @@ TEST(Utf8, FindsWhereACharacterIsCutInTwo) {
 
 TEST(Utf8, EscapesWhatWouldMoveACursor) { EXPECT_EQ(printable("a\x1b[2Jb\n"), "a\\x1b[2Jb\\x0a"); }
 
+TEST(Utf8, ShowsNoDirectionMarks) { EXPECT_EQ(printable("gpj.\u202Eexe 中"), "gpj.?exe 中"); }
+
 }  // namespace
 }  // namespace hutch

@@ -1,6 +1,7 @@
 // The `hutch` command: what can be typed, and who does it.
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -88,6 +89,14 @@ std::vector<std::string> split_off_arguments(int& argc, char** argv) {
   return rest;
 }
 
+// Every sandbox takes some descriptors of the engine and the keeper, and those on their way count against ours.
+void raise_descriptor_limit() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 // A closed standard stream would be given to the next file we open.
 void open_missing_streams() {
   int fd = 0;
@@ -100,6 +109,7 @@ void open_missing_streams() {
 
 int main(int argc, char** argv) {
   open_missing_streams();
+  raise_descriptor_limit();
   const std::vector<std::string> after_dashes = split_off_arguments(argc, argv);
   CLI::App app{
       "Hutch runs Python that you do not trust, in a sandbox that it cannot leave.\n\n"

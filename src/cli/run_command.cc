@@ -13,6 +13,7 @@
 
 #include "api/engine_client.h"
 #include "api/record_json.h"
+#include "base/utf8.h"
 #include "cli/arguments.h"
 #include "cli/input_files.h"
 #include "cli/output_files.h"
@@ -78,14 +79,17 @@ class RunEvents final : public ClientEvents {
   void on_file(const wire::FileEntry& file, UniqueFd content) override {
     files_.push_back(file);
     if (!directory_ || !content) return;
-    if (const auto put = directory_->put(file, content.get()); !put) {
+    if (const auto put = directory_->put(file, content.get()); put) {
+      brought_.emplace_back(directory_->path() + "/" + file.path, file.size);
+    } else if (put.error().code == ErrorCode::invalid_argument) {
+      notices_.push_back("left behind: " + printable(file.path) + ": " + put.error().message);
+    } else {
       failed_ = true;
       report_.error(put.error().message, "");
-    } else {
-      brought_.emplace_back(directory_->path() + "/" + file.path, file.size);
     }
   }
 
+  std::vector<std::string> notices_;
   std::vector<wire::OutputEvent> events_;
   std::vector<wire::FileEntry> files_;
   std::vector<std::pair<std::string, std::uint64_t>> brought_;
@@ -135,6 +139,7 @@ int report_failure(const RunOptions& options, const Report& report, const Error&
 int report_record(const RunOptions& options, const Report& report, const RunEvents& events, wire::Record record,
                   const std::string& notice) {
   if (!notice.empty()) record.notices.push_back(notice);
+  record.notices.insert(record.notices.end(), events.notices_.begin(), events.notices_.end());
   if (options.json) fmt::print("{}\n", record_to_json(record, events.events_, events.files_));
   if (!options.quiet && !options.json) {
     for (const auto& [path, size] : events.brought_) report.file_brought_out(path, size);

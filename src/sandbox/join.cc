@@ -58,7 +58,6 @@ int set_limit(unsigned resource, std::uint64_t value) {
 int set_limits(const ProcessLimits& limits) {
   // 1, not 0: a core_pattern that pipes ignores 0 and refuses 1.
   if (set_limit(RLIMIT_CORE, 1) != 0) return -1;
-  if (set_limit(RLIMIT_NOFILE, limits.open_files) != 0) return -1;
   if (set_limit(RLIMIT_NPROC, limits.processes) != 0) return -1;
   if (set_limit(RLIMIT_FSIZE, limits.file_size) != 0) return -1;
   if (set_limit(RLIMIT_CPU, limits.cpu_seconds) != 0) return -1;
@@ -162,6 +161,8 @@ void join_shell(const JoinPlan& plan) {
   must(progress, Step::seccomp, listener);
   if (plan.fault == Step::announce) fail_step(kControlFd, Step::announce, EIO);
   if (announce(progress, listener) != 0) fail_step(kControlFd, Step::announce, errno);
+  // Only now: descriptors on their way are counted against it, and other sandboxes of the same user may have many.
+  if (set_limit(RLIMIT_NOFILE, plan.limits.open_files) != 0) fail_step(kControlFd, Step::rlimits, errno);
 }
 
 }  // namespace hutch

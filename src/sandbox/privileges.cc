@@ -6,6 +6,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 
 namespace hutch::privileges {
@@ -69,6 +70,27 @@ int keep_only(std::initializer_list<unsigned> capabilities) {
     half.effective |= 1U << (capability % 32);
   }
   return set_capabilities(sets);
+}
+
+int keep_only_across_exec(std::initializer_list<unsigned> capabilities) {
+  for (unsigned capability = 0; capability < 64; ++capability) {
+    if (std::ranges::find(capabilities, capability) != capabilities.end()) continue;
+    if (::prctl(PR_CAPBSET_DROP, capability, 0, 0, 0) == 0) continue;
+    if (errno != EINVAL) return -1;
+    break;
+  }
+  Sets sets{};
+  for (const unsigned capability : capabilities) {
+    auto& half = capability < 32 ? sets.low : sets.high;
+    half.permitted |= 1U << (capability % 32);
+    half.effective |= 1U << (capability % 32);
+    half.inheritable |= 1U << (capability % 32);
+  }
+  if (set_capabilities(sets) != 0) return -1;
+  for (const unsigned capability : capabilities) {
+    if (::prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, capability, 0, 0) != 0) return -1;
+  }
+  return 0;
 }
 
 int set_no_new_privileges() { return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); }

@@ -18,6 +18,8 @@ int become(uid_t uid, gid_t gid);
 int drop_capabilities();
 // Keeps only the named capabilities in the permitted and effective sets.
 int keep_only(std::initializer_list<unsigned> capabilities);
+// The same, and lets them survive an exec, whoever we are.
+int keep_only_across_exec(std::initializer_list<unsigned> capabilities);
 int set_no_new_privileges();
 
 }  // namespace hutch::privileges

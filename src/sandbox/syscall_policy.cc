@@ -86,8 +86,6 @@ constexpr std::uint32_t kSetIdBits = S_ISUID | S_ISGID;
 constexpr std::uint32_t kSocketFlags = SOCK_CLOEXEC | SOCK_NONBLOCK;
 
 // Newer than the headers of Debian 12.
-constexpr std::uint32_t kMfdNoexecSeal = 0x8;
-constexpr std::uint32_t kMfdExtraFlags = 0x1 | 0x2;  // MFD_CLOEXEC, MFD_ALLOW_SEALING
 
 void add_memory(Table& table) {
   table.allow({CALL(brk), CALL(mremap), CALL(munmap), CALL(madvise)}, "malloc of every libc");
@@ -104,8 +102,8 @@ void add_memory(Table& table) {
   table.deny({CALL(migrate_pages), CALL(move_pages), CALL(process_madvise), CALL(process_mrelease)},
              "acts on the memory of other processes");
   table.deny({CALL(mincore), CALL(remap_file_pages)}, "page cache oracle; obsolete and rich in bugs");
-  table.allow_if({CALL(memfd_create)}, {{one_of_plus(1, kMfdExtraFlags, {kMfdNoexecSeal})}}, ENOSYS,
-                 "anonymous files that can never be executed");
+  // Not even with MFD_NOEXEC_SEAL: that stops exec, but not mapping what was written as code.
+  table.absent({CALL(memfd_create)}, "writable memory that can be mapped as code");
 }
 
 void add_descriptors(Table& table) {

@@ -356,7 +356,7 @@ net::awaitable<Collection> Run::collect() {
   const int workspace = workspace_.get();
   const bool keep_open = spec_.request.want_files;
   co_await net::post(workers_, net::use_awaitable);  // hashing must not hold up other runs
-  Collection files = collect_files(workspace, inputs, keep_open);
+  Collection files = collect_files(workspace, inputs, keep_open, spec_.limits.scratch);
   co_await net::post(executor_, net::use_awaitable);
   co_return files;
 }

@@ -34,6 +34,7 @@ UniqueFd open_beneath(int directory, const std::string& path, int flags) {
 struct Walk {
   int workspace;
   bool keep_open;
+  std::uint64_t room;
   std::chrono::steady_clock::time_point deadline;
   Collection result;
   std::size_t entries = 0;
@@ -60,9 +61,19 @@ void add_file(Walk& walk, const std::string& path) {
   struct stat status{};
   if (file.content && ::fstat(file.content.get(), &status) == 0) {
     if (!S_ISREG(status.st_mode)) return;
+    const auto size = static_cast<std::uint64_t>(status.st_size);
+    if (size > walk.room) {
+      walk.result.truncated = true;
+      file.content.reset();
+    } else {
+      walk.room -= size;
+    }
+  }
+  if (file.content) {
     file.entry.sha256 = hash_content(walk, file.content.get());
     file.entry.mime_type = mime_type_of(path, file.content.get());
-  } else if (::fstatat(walk.workspace, path.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(status.st_mode)) {
+  } else if (status.st_mode == 0 &&
+             (::fstatat(walk.workspace, path.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(status.st_mode))) {
     return;
   }
   file.entry.size = static_cast<std::uint64_t>(status.st_size);
@@ -111,9 +122,11 @@ void walk_all(Walk& walk) {
 
 }  // namespace
 
-Collection collect_files(int workspace, const std::map<std::string, std::string>& inputs, bool keep_open) {
-  Walk walk{
-      .workspace = workspace, .keep_open = keep_open, .deadline = std::chrono::steady_clock::now() + kTimeToCollect};
+Collection collect_files(int workspace, const std::map<std::string, std::string>& inputs, bool keep_open, Bytes most) {
+  Walk walk{.workspace = workspace,
+            .keep_open = keep_open,
+            .room = most.count,
+            .deadline = std::chrono::steady_clock::now() + kTimeToCollect};
   walk_all(walk);
   std::map<std::string, std::string> missing = inputs;
   std::erase_if(walk.result.files, [&](CollectedFile& file) {

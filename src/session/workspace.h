@@ -9,6 +9,7 @@
 
 #include "base/result.h"
 #include "base/unique_fd.h"
+#include "base/units.h"
 #include "wire/record.h"
 
 namespace hutch {
@@ -25,7 +26,9 @@ struct Collection {
 };
 
 // `inputs` are the files that were put in, path to sha256: unchanged ones are left out, missing ones are `deleted`.
-Collection collect_files(int workspace, const std::map<std::string, std::string>& inputs, bool keep_open);
+// `most` bounds the sizes of all files together: a scratch space can seem to hold far more than it does, in holes and
+// under several names. Beyond it a file is listed without hash and content.
+Collection collect_files(int workspace, const std::map<std::string, std::string>& inputs, bool keep_open, Bytes most);
 
 // A path that a client may name for a file in the workspace: relative, no empty or dot parts, no control bytes.
 Result<void> check_workspace_path(std::string_view path);

@@ -27,10 +27,11 @@ class WorkspaceTest : public testing::Test {
     std::ofstream(path_ / name) << text;
   }
   Collection collect(const std::map<std::string, std::string>& inputs = {}) {
-    return collect_files(directory_.get(), inputs, true);
+    return collect_files(directory_.get(), inputs, true, most_);
   }
 
   std::filesystem::path path_;
+  Bytes most_ = 64_MiB;
   UniqueFd directory_;
 };
 
@@ -75,6 +76,17 @@ TEST_F(WorkspaceTest, SaysWhenThereAreTooManyFilesOrTheyAreTooDeep) {
   const auto many = collect();
   EXPECT_EQ(many.files.size(), 1'000U);
   EXPECT_TRUE(many.truncated);
+}
+
+TEST_F(WorkspaceTest, NeverGivesOutMoreThanTheScratchSpaceHolds) {
+  put("a.bin", "");
+  std::filesystem::resize_file(path_ / "a.bin", 40 << 20);  // a hole
+  std::filesystem::create_hard_link(path_ / "a.bin", path_ / "b.bin");
+  const auto found = collect();
+  ASSERT_EQ(found.files.size(), 2U);
+  EXPECT_TRUE(found.truncated);
+  EXPECT_EQ(found.files[0].entry.size + found.files[1].entry.size, 80U << 20);
+  EXPECT_NE(static_cast<bool>(found.files[0].content), static_cast<bool>(found.files[1].content));
 }
 
 TEST_F(WorkspaceTest, StopsAtADepth) {

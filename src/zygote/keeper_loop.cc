@@ -248,7 +248,7 @@ void KeeperLoop::runner_ended(std::uint64_t run, Sandbox& sandbox, int wait_stat
 }
 
 UsageNumbers KeeperLoop::usage_of(Sandbox& sandbox) const {
-  if (!sandbox.shell.cgroup()) return usage_from_proc(sandbox.shell.proc());
+  if (!sandbox.shell.cgroup()) return usage_from_proc(sandbox.shell.proc(), sandbox.image);
   const auto usage = sandbox.shell.cgroup()->usage();
   if (!usage) return {};
   return {.cpu_us = usage->cpu_us,

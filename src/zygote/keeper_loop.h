@@ -54,6 +54,7 @@ class KeeperLoop {
   };
   struct Sandbox {
     Shell shell;
+    std::uint64_t image = 0;  // memory it shares with its zygote
     pid_t runner = -1;
     bool runner_gone = false;
     bool init_gone = false;

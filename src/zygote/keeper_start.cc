@@ -77,7 +77,8 @@ void KeeperLoop::begin(const StartRequest& request, std::span<const UniqueFd> fd
   const int attached[] = {shell->workspace()};
   send_packet(engine_.get(), KeeperReplyKind::started, reply, attached);
   if (shell->cgroup()) shell->cgroup()->close_attach_fds();
-  sandboxes_.emplace(request.run, Sandbox{.shell = std::move(*shell), .runner = forked->pid});
+  const std::uint64_t image = request.warm ? prepared_[request.template_index].zygote->image() : 0;
+  sandboxes_.emplace(request.run, Sandbox{.shell = std::move(*shell), .image = image, .runner = forked->pid});
   prepared_[request.template_index].spare_failures = 0;
 }
 

@@ -18,7 +18,7 @@ namespace {
 
 std::string read_at(int directory, const std::string& path) {
   const UniqueFd file{::openat(directory, path.c_str(), O_RDONLY | O_CLOEXEC)};
-  std::array<char, 1024> text{};
+  std::array<char, 4096> text{};
   const ssize_t size = file ? ::read(file.get(), text.data(), text.size()) : -1;
   return {text.data(), size > 0 ? static_cast<std::size_t>(size) : 0};
 }
@@ -40,11 +40,15 @@ std::vector<std::uint64_t> numbers(std::string_view text) {
   return result;
 }
 
-void add_process(int proc, const std::string& pid, UsageNumbers& sum) {
-  const auto pages = numbers(read_at(proc, pid + "/statm"));  // size, resident, shared, ...
-  if (pages.size() > 2 && pages[1] > pages[2]) {
-    sum.memory_now += (pages[1] - pages[2]) * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
-  }
+std::uint64_t kilobytes(const std::string& status, const char* key) {
+  const std::size_t at = status.find(key);
+  return at == std::string::npos ? 0 : std::strtoull(status.c_str() + at + std::strlen(key), nullptr, 10);
+}
+
+void add_process(int proc, const std::string& pid, std::uint64_t image, UsageNumbers& sum) {
+  const std::string status = read_at(proc, pid + "/status");
+  const std::uint64_t shared = kilobytes(status, "RssShmem:") << 10;
+  sum.memory_now += (kilobytes(status, "RssAnon:") << 10) + (shared > image ? shared - image : 0);
   const std::string stat = read_at(proc, pid + "/stat");
   const std::size_t name_end = stat.rfind(')');  // the name may hold anything
   if (name_end == std::string::npos || stat.size() < name_end + 4) return;
@@ -57,7 +61,7 @@ void add_process(int proc, const std::string& pid, UsageNumbers& sum) {
 
 }  // namespace
 
-UsageNumbers usage_from_proc(int proc_directory) {
+UsageNumbers usage_from_proc(int proc_directory, std::uint64_t image) {
   UsageNumbers sum;
   const int copy = ::openat(proc_directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   DIR* directory = copy >= 0 ? ::fdopendir(copy) : nullptr;
@@ -65,7 +69,7 @@ UsageNumbers usage_from_proc(int proc_directory) {
   while (const dirent* entry = ::readdir(directory)) {
     const std::string_view name = entry->d_name;
     if (name.find_first_not_of("0123456789") == std::string_view::npos && name != "1") {
-      add_process(proc_directory, std::string(name), sum);
+      add_process(proc_directory, std::string(name), image, sum);
     }
   }
   ::closedir(directory);

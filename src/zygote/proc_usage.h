@@ -5,6 +5,7 @@
 
 namespace hutch {
 
-UsageNumbers usage_from_proc(int proc_directory);
+// Shared memory counts for every process that has it, but for the `image` that all share with their zygote.
+UsageNumbers usage_from_proc(int proc_directory, std::uint64_t image);
 
 }  // namespace hutch

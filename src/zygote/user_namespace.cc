@@ -116,8 +116,8 @@ Result<void> become_namespace_root() {
     return system_error(errno).during("new user namespace").with_hint(kNamespaceHint);
   }
   HUTCH_TRY(write_file("/proc/self/setgroups", "deny"));  // the kernel's condition for mapping a group oneself
-  HUTCH_TRY(write_file("/proc/self/uid_map", "0 " + std::to_string(uid) + " 1\n"));
-  return write_file("/proc/self/gid_map", "0 " + std::to_string(gid) + " 1\n");
+  HUTCH_TRY(write_file("/proc/self/uid_map", std::to_string(kOnlyId) + " " + std::to_string(uid) + " 1\n"));
+  return write_file("/proc/self/gid_map", std::to_string(kOnlyId) + " " + std::to_string(gid) + " 1\n");
 }
 
 Result<IdAllocator> IdAllocator::open() {
@@ -146,7 +146,7 @@ Result<IdAllocator> IdAllocator::open() {
 
 IdMap IdAllocator::next() {
   if (!own_ids()) {
-    return {.init_inside = kRunnerId, .runner_inside = kRunnerId, .init_outside = 0, .runner_outside = 0};
+    return {.init_inside = kRunnerId, .runner_inside = kRunnerId, .init_outside = kOnlyId, .runner_outside = kOnlyId};
   }
   const std::uint32_t pair = next_++ % (count_ / 2);
   return {.init_inside = 0,

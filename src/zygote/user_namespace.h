@@ -11,6 +11,10 @@
 
 namespace hutch {
 
+// What we are called inside such a namespace when it has one id. Not 0: the kernel gives the memory files in /proc of a
+// process that cannot be traced to the namespace's root, and where there is none, to nobody inside.
+inline constexpr uid_t kOnlyId = 1;
+
 // Needs a single-threaded process. Does nothing when it already has the rights it needs.
 Result<void> become_namespace_root();
 

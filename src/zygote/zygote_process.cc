@@ -30,15 +30,6 @@ int make_mount(const char* type) {
   return ::fsmount(fs, FSMOUNT_CLOEXEC, kMountFlags);
 }
 
-// What is left of root's rights in a zygote: joining namespaces. exec would give the rest back, but for this.
-bool limit_capabilities() {
-  for (unsigned capability = 0; capability < 64; ++capability) {
-    if (capability == CAP_SYS_ADMIN || capability == CAP_SYS_CHROOT) continue;
-    if (::prctl(PR_CAPBSET_DROP, capability, 0, 0, 0) != 0) return errno == EINVAL;
-  }
-  return true;
-}
-
 struct Program {
   std::vector<std::string> arguments;
   std::vector<std::string> environment;
@@ -69,7 +60,8 @@ struct Program {
   must(::move_mount(proc, "", AT_FDCWD, "/proc", MOVE_MOUNT_F_EMPTY_PATH) == 0, "mount /proc");
   must(::move_mount(temporary, "", AT_FDCWD, "/tmp", MOVE_MOUNT_F_EMPTY_PATH) == 0, "mount /tmp");
   must(::chdir("/workspace") == 0, "chdir");
-  must(limit_capabilities(), "limit capabilities");
+  // What is left of root's rights in a zygote: joining namespaces.
+  must(privileges::keep_only_across_exec({CAP_SYS_ADMIN, CAP_SYS_CHROOT}) == 0, "limit capabilities");
   const int null = ::open("/dev/null", O_RDWR);
   must(null >= 0 && ::dup2(null, 0) == 0 && ::dup2(null, 1) == 1, "open /dev/null");
   must(control == kControlFd || ::dup2(control, kControlFd) == kControlFd, "place the control socket");
@@ -152,6 +144,7 @@ Result<void> ZygoteProcess::receive_ready() {
         .with_hint("see the engine's log (`hutch engine status` names it) for what Python said");
   }
   ready_ = true;
+  image_ = message.heap_bytes;
   return {};
 }
 

@@ -32,6 +32,7 @@ class ZygoteProcess {
   [[nodiscard]] int socket() const { return socket_.get(); }
   [[nodiscard]] bool ready() const { return ready_; }
   [[nodiscard]] std::uint64_t forks() const { return forks_; }
+  [[nodiscard]] std::uint64_t image() const { return image_; }  // bytes that every fork shares
 
   // The socket is readable for the first time.
   Result<void> receive_ready();
@@ -45,6 +46,7 @@ class ZygoteProcess {
   UniqueFd socket_;
   bool ready_ = false;
   std::uint64_t forks_ = 0;
+  std::uint64_t image_ = 0;
 };
 
 }  // namespace hutch

@@ -127,7 +127,7 @@ class Judge:
 
     def outside(self, program: Program) -> Verdict:
         verdict = self.outside_once(program)
-        noisy = ("host memory dropped a little", "victim worked: True", "the engine grew")
+        noisy = ("host memory dropped a little", "host memory is not back", "victim worked: True", "the engine grew")
         if not verdict.passed and all(part.strip().startswith(noisy) for part in verdict.evidence.split(";")):
             again = self.outside_once(program)  # the rest of the machine is in these figures; twice is no accident
             again.info += " (second try; first: %s)" % verdict.evidence
