@@ -60,8 +60,8 @@ std::string templates_stamp() {
   return stamp;
 }
 
-KeeperOptions keeper_options(const std::vector<Template>& templates) {
-  KeeperOptions options{.templates = templates};
+KeeperOptions keeper_options(const std::vector<Template>& templates, bool sweep) {
+  KeeperOptions options{.templates = templates, .sweep = sweep};
   if (const char* place = std::getenv("HUTCH_CGROUP")) options.cgroup_override = place;
   return options;
 }
@@ -139,7 +139,7 @@ Result<void> serve_engine(const EngineSettings& settings) {
   const std::string binary = binary_identity();
   const std::string stamp = templates_stamp();
   HUTCH_TRY(auto templates, load_templates({}));
-  HUTCH_TRY(auto keeper, start_keeper(keeper_options(templates)));
+  HUTCH_TRY(auto keeper, start_keeper(keeper_options(templates, true)));
 
   net::io_context context(1);
   Engine engine(context.get_executor(), std::move(keeper),
@@ -176,7 +176,7 @@ Result<void> serve_private_engine(const EngineSettings& settings, int socket, co
   EngineHost host{.is_current = [](const wire::Hello&) { return true; }, .retire = [] {}};
   std::unique_ptr<Engine> engine;
   auto templates = load_templates(template_name);
-  auto keeper = templates ? start_keeper(keeper_options(*templates)) : Result<KeeperHandle>(templates.error());
+  auto keeper = templates ? start_keeper(keeper_options(*templates, false)) : Result<KeeperHandle>(templates.error());
   if (keeper) {
     engine = std::make_unique<Engine>(context.get_executor(), std::move(*keeper),
                                       EngineOptions{.templates = std::move(*templates),

@@ -134,6 +134,16 @@ void Cgroup::unthrottle() {
   }
 }
 
+void Cgroup::forget_peak() {
+  if (!group_) return;
+  for (const auto& hierarchy : group_->tree->hierarchies) {
+    const bool v2 = group_->tree->version == CgroupVersion::v2;
+    if (!v2 && (hierarchy.controllers & cgroup_internal::kMemory) == 0) continue;
+    std::ignore = cgroup_internal::write_file(hierarchy.directory.get(),
+                                              group_->file(v2 ? "memory.peak" : "memory.max_usage_in_bytes"), "0");
+  }
+}
+
 void Cgroup::kill_all() {
   if (!group_) return;
   const int directory = group_->tree->hierarchies.front().directory.get();

@@ -58,6 +58,9 @@ class Cgroup {
   // Lifts the processor share, before a kill: a throttled process dies only when its turn comes.
   void unthrottle();
 
+  // Peak memory counts from here on, where the kernel lets us say so.
+  void forget_peak();
+
   // SIGKILL for every member; they may still be dying when it returns.
   void kill_all();
 

@@ -2,6 +2,7 @@
 
 #include <sys/wait.h>
 
+#include <array>
 #include <csignal>
 
 #include "wire/codec.h"
@@ -26,29 +27,27 @@ std::uint64_t KeeperLink::enlist(KeeperListener& listener) {
 void KeeperLink::dismiss(std::uint64_t run) { runs_.erase(run); }
 
 template <class T>
-Result<void> KeeperLink::send(KeeperRequestKind kind, const T& message, std::span<const int> fds) {
+Result<void> KeeperLink::send(KeeperRequestKind kind, const T& message) {
   std::string packet(1, static_cast<char>(kind));
   packet += wire::encode(message);
-  if (wire::send_with_fds(socket_.native_handle(), packet, fds) < 0) {
+  if (wire::send_with_fds(socket_.native_handle(), packet, std::span<const int>{}) < 0) {
     return system_error(errno).during("ask the keeper");
   }
   return {};
 }
 
-Result<void> KeeperLink::start(const StartRequest& request, std::span<const int> streams) {
-  return send(KeeperRequestKind::start, request, streams);
-}
+Result<void> KeeperLink::start(const StartRequest& request) { return send(KeeperRequestKind::start, request); }
 
 void KeeperLink::signal(std::uint64_t run, int number) {
-  std::ignore = send(KeeperRequestKind::signal, SignalRequest{.run = run, .signal = number}, {});
+  std::ignore = send(KeeperRequestKind::signal, SignalRequest{.run = run, .signal = number});
 }
 
 void KeeperLink::ask_usage(std::uint64_t run) {
-  std::ignore = send(KeeperRequestKind::usage, UsageRequest{.run = run}, {});
+  std::ignore = send(KeeperRequestKind::usage, UsageRequest{.run = run});
 }
 
 void KeeperLink::release(std::uint64_t run) {
-  std::ignore = send(KeeperRequestKind::release, ReleaseRequest{.run = run}, {});
+  std::ignore = send(KeeperRequestKind::release, ReleaseRequest{.run = run});
 }
 
 net::awaitable<void> KeeperLink::listen() {
@@ -58,20 +57,21 @@ net::awaitable<void> KeeperLink::listen() {
     co_await socket_.async_wait(net::posix::stream_descriptor::wait_read,
                                 net::redirect_error(net::use_awaitable, failed));
     if (failed) break;
-    int fd = -1;
+    std::array<int, kStartedFds> fds{};
     std::size_t fd_count = 0;
-    const ssize_t got =
-        wire::receive_with_fds(socket_.native_handle(), bytes, std::span(&fd, 1), fd_count, MSG_DONTWAIT);
+    const ssize_t got = wire::receive_with_fds(socket_.native_handle(), bytes, fds, fd_count, MSG_DONTWAIT);
     if (got < 0 && errno == EAGAIN) continue;
     if (got < 1) break;
-    dispatch(std::string_view(bytes).substr(0, static_cast<std::size_t>(got)), UniqueFd{fd});
+    std::vector<UniqueFd> attached;
+    for (std::size_t i = 0; i < fd_count; ++i) attached.emplace_back(fds[i]);
+    dispatch(std::string_view(bytes).substr(0, static_cast<std::size_t>(got)), std::move(attached));
   }
   lost_ = true;
   const auto runs = runs_;  // a listener may dismiss itself
   for (const auto& [number, run] : runs) run->on_keeper_lost();
 }
 
-void KeeperLink::dispatch(std::string_view packet, UniqueFd attached) {
+void KeeperLink::dispatch(std::string_view packet, std::vector<UniqueFd> attached) {
   const auto payload = packet.substr(1);
   const auto find = [&](std::uint64_t run) -> KeeperListener* {
     const auto found = runs_.find(run);
@@ -81,7 +81,7 @@ void KeeperLink::dispatch(std::string_view packet, UniqueFd attached) {
     case KeeperReplyKind::hello:
       return;
     case KeeperReplyKind::started:
-      if (const auto reply = wire::decode<StartedReply>(payload)) {
+      if (const auto reply = wire::decode<StartedReply>(payload); reply && attached.size() == kStartedFds) {
         if (auto* run = find(reply->run)) run->on_started(*reply, std::move(attached));
       }
       return;

@@ -3,7 +3,7 @@
 
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <map>
-#include <span>
+#include <vector>
 
 #include "base/result.h"
 #include "base/unique_fd.h"
@@ -16,7 +16,7 @@ namespace hutch {
 class KeeperListener {
  public:
   virtual ~KeeperListener() = default;
-  virtual void on_started(const StartedReply& reply, UniqueFd workspace) = 0;
+  virtual void on_started(const StartedReply& reply, std::vector<UniqueFd> fds) = 0;
   virtual void on_failed(const FailedReply& reply) = 0;
   virtual void on_exited(const ExitedReply& reply) = 0;
   virtual void on_usage(const UsageNumbers& usage) = 0;
@@ -37,7 +37,7 @@ class KeeperLink {
   std::uint64_t enlist(KeeperListener& listener);  // the run's number
   void dismiss(std::uint64_t run);
 
-  Result<void> start(const StartRequest& request, std::span<const int> streams);
+  Result<void> start(const StartRequest& request);
   void signal(std::uint64_t run, int number);
   void ask_usage(std::uint64_t run);
   void release(std::uint64_t run);
@@ -46,8 +46,8 @@ class KeeperLink {
 
  private:
   template <class T>
-  Result<void> send(KeeperRequestKind kind, const T& message, std::span<const int> fds);
-  void dispatch(std::string_view packet, UniqueFd attached);
+  Result<void> send(KeeperRequestKind kind, const T& message);
+  void dispatch(std::string_view packet, std::vector<UniqueFd> attached);
 
   KeeperHello hello_;
   pid_t pid_;

@@ -23,18 +23,6 @@ constexpr auto kWeakerInterval = std::chrono::milliseconds(20);
 constexpr auto kShortestInterval = std::chrono::milliseconds(10);
 constexpr std::uint64_t kMostDenials = 2'000;
 
-struct Pipe {
-  UniqueFd reader;
-  UniqueFd writer;
-};
-
-Result<Pipe> make_pipe() {
-  int fds[2];
-  if (::pipe2(fds, O_CLOEXEC) != 0) return system_error(errno).during("make a pipe");
-  ::fcntl(fds[0], F_SETFL, O_NONBLOCK);
-  return Pipe{.reader = UniqueFd{fds[0]}, .writer = UniqueFd{fds[1]}};
-}
-
 }  // namespace
 
 Run::Run(net::any_io_executor executor, KeeperLink& keeper, net::thread_pool& workers, RunSpec spec, RunSink& sink)
@@ -44,12 +32,15 @@ Run::Run(net::any_io_executor executor, KeeperLink& keeper, net::thread_pool& wo
       spec_(std::move(spec)),
       sink_(sink),
       tasks_(executor),
+      from_client_(executor),
+      input_(executor),
       output_(executor),
       error_(executor),
       control_(executor),
       listener_(executor),
       wall_timer_(executor),
       watch_timer_(executor),
+      begun_(executor),
       ready_(executor),
       exited_(executor),
       drained_(executor) {}
@@ -57,10 +48,14 @@ Run::Run(net::any_io_executor executor, KeeperLink& keeper, net::thread_pool& wo
 net::awaitable<std::expected<wire::Record, StartFailure>> Run::execute() {
   const auto self = shared_from_this();
   if (auto begun = start(); !begun) co_return std::unexpected(StartFailure{.error = std::move(begun).error()});
-  tasks_.spawn(send_tasks());
-  tasks_.spawn(read_stream(output_, wire::Stream::out));
-  tasks_.spawn(read_stream(error_, wire::Stream::err));
-  tasks_.spawn(read_control());
+  co_await begun_.wait_until(asked_ + kStartTime);
+  if (started_ && !failure_) {
+    tasks_.spawn(send_tasks());
+    tasks_.spawn(feed_input());
+    tasks_.spawn(read_stream(output_, wire::Stream::out));
+    tasks_.spawn(read_stream(error_, wire::Stream::err));
+    tasks_.spawn(read_control());
+  }
 
   if (!co_await ready_.wait_until(asked_ + kStartTime)) {
     failure_ = StartFailure{.error = make_error(ErrorCode::timed_out, "the sandbox did not start in time")};
@@ -76,6 +71,8 @@ net::awaitable<std::expected<wire::Record, StartFailure>> Run::execute() {
   boost::system::error_code ignored;
   wall_timer_.cancel();
   watch_timer_.cancel();
+  from_client_.close(ignored);
+  input_.close(ignored);
   output_.close(ignored);
   error_.close(ignored);
   control_.close(ignored);
@@ -93,15 +90,6 @@ net::awaitable<std::expected<wire::Record, StartFailure>> Run::execute() {
 }
 
 Result<void> Run::start() {
-  HUTCH_TRY(auto out, make_pipe());
-  HUTCH_TRY(auto err, make_pipe());
-  int sockets[2];
-  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) != 0) return system_error(errno);
-  control_.assign(net::local::stream_protocol(), sockets[0]);
-  const UniqueFd theirs{sockets[1]};
-  output_.assign(out.reader.release());
-  error_.assign(err.reader.release());
-
   number_ = keeper_.enlist(*this);
   asked_ = Clock::now();
   started_at_ns_ =
@@ -112,10 +100,8 @@ Result<void> Run::start() {
                              .weaker_limits = spec_.request.weaker_limits,
                              .limits = LimitNumbers::from(spec_.limits),
                              .fault = spec_.fault};
-  const int streams[] = {spec_.input.get(), out.writer.get(), err.writer.get(), theirs.get()};
-  auto sent = keeper_.start(request, streams);
+  auto sent = keeper_.start(request);
   if (!sent) keeper_.dismiss(number_);
-  spec_.input.reset();
   return sent;
 }
 
@@ -138,6 +124,27 @@ net::awaitable<void> Run::send_tasks() {
                                                                          .environment = request.environment});
   }
   co_await net::async_write(control_, net::buffer(bytes), net::redirect_error(net::use_awaitable, failed));
+  for (; !early_cells_.empty(); early_cells_.pop_front()) {
+    arm_wall_limit();
+    co_await net::async_write(control_, net::buffer(early_cells_.front()),
+                              net::redirect_error(net::use_awaitable, failed));
+  }
+  tasks_sent_ = true;
+}
+
+// The client's pipe is not the program's: what a sandbox holds was made for it alone.
+net::awaitable<void> Run::feed_input() {
+  std::string chunk(64 << 10, '\0');
+  boost::system::error_code failed;
+  while (!failed) {
+    const std::size_t size =
+        co_await from_client_.async_read_some(net::buffer(chunk), net::redirect_error(net::use_awaitable, failed));
+    if (failed) break;
+    co_await net::async_write(input_, net::buffer(chunk, size), net::redirect_error(net::use_awaitable, failed));
+  }
+  boost::system::error_code ignored;
+  input_.close(ignored);
+  from_client_.close(ignored);
 }
 
 net::awaitable<void> Run::read_stream(net::posix::stream_descriptor& from, wire::Stream stream) {
@@ -206,6 +213,7 @@ bool Run::handle_frame(const wire::Frame& frame) {
       up_ = Clock::now();
       running_ = up_;
       if (spec_.request.mode == wire::RunMode::script) arm_wall_limit();
+      begun_.set();
       ready_.set();
       return true;
     }
@@ -218,6 +226,7 @@ bool Run::handle_frame(const wire::Frame& frame) {
       failure_ = StartFailure{.error = system_error(static_cast<int>(message->error_number))
                                            .during("make sandbox: " + std::string(name_of(step))),
                               .step = step};
+      begun_.set();
       ready_.set();
       return false;
     }
@@ -242,6 +251,10 @@ bool Run::handle_frame(const wire::Frame& frame) {
 }
 
 void Run::send_cell(std::string code) {
+  if (!tasks_sent_) {  // the sandbox is still being made
+    early_cells_.push_back(wire::make_frame(wire::TaskType::run_cell, wire::RunCell{.code = std::move(code)}));
+    return;
+  }
   arm_wall_limit();
   auto frame =
       std::make_shared<std::string>(wire::make_frame(wire::TaskType::run_cell, wire::RunCell{.code = std::move(code)}));
@@ -307,9 +320,15 @@ void Run::on_usage(const UsageNumbers& usage) {
   if (usage.processes > spec_.limits.processes) end(Ended::process_limit);
 }
 
-void Run::on_started(const StartedReply& reply, UniqueFd workspace) {
+void Run::on_started(const StartedReply& reply, std::vector<UniqueFd> fds) {
   started_ = reply;
-  workspace_ = std::move(workspace);
+  workspace_ = std::move(fds[0]);
+  input_.assign(fds[1].release());
+  output_.assign(fds[2].release());
+  error_.assign(fds[3].release());
+  control_.assign(net::local::stream_protocol(), fds[4].release());
+  from_client_.assign(spec_.input.release());
+  begun_.set();
 }
 
 void Run::on_failed(const FailedReply& reply) {
@@ -319,6 +338,7 @@ void Run::on_failed(const FailedReply& reply) {
   }
   failure_ = StartFailure{.error = make_error(ErrorCode::internal, std::move(message)).with_hint(reply.hint),
                           .step = reply.step};
+  begun_.set();
   ready_.set();
 }
 
@@ -338,12 +358,14 @@ void Run::fail_early() {
   const bool ours = ended_ == Ended::cancelled;
   failure_ = StartFailure{.error = ours ? make_error(ErrorCode::disconnected, "cancelled before it started")
                                         : make_error(ErrorCode::internal, "the sandbox died while it was being made")};
+  begun_.set();
   ready_.set();
 }
 
 void Run::on_keeper_lost() {
   failure_ = StartFailure{.error = make_error(ErrorCode::internal, "the keeper died, and every sandbox with it")
                                        .with_hint("run it again: a new engine starts by itself")};
+  begun_.set();
   ready_.set();
   exited_.set();
 }
@@ -354,6 +376,7 @@ net::awaitable<Collection> Run::collect() {
   for (const auto& file : spec_.files) hashes[file.path].update(file.data);
   for (auto& [path, hash] : hashes) inputs.emplace(path, hash.hex());
   const int workspace = workspace_.get();
+  if (inputs.empty() && is_empty(workspace)) co_return collect_files(workspace, inputs, false, spec_.limits.scratch);
   const bool keep_open = spec_.request.want_files;
   co_await net::post(workers_, net::use_awaitable);  // hashing must not hold up other runs
   Collection files = collect_files(workspace, inputs, keep_open, spec_.limits.scratch);

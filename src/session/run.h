@@ -4,6 +4,7 @@
 #include <boost/asio/local/stream_protocol.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/thread_pool.hpp>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
@@ -64,7 +65,7 @@ class Run final : public KeeperListener, public std::enable_shared_from_this<Run
   void send_cell(std::string code);
 
  private:
-  void on_started(const StartedReply& reply, UniqueFd workspace) override;
+  void on_started(const StartedReply& reply, std::vector<UniqueFd> fds) override;
   void on_failed(const FailedReply& reply) override;
   void on_exited(const ExitedReply& reply) override;
   void on_usage(const UsageNumbers& usage) override;
@@ -75,6 +76,7 @@ class Run final : public KeeperListener, public std::enable_shared_from_this<Run
   void fail_early();
   void arm_wall_limit();
   net::awaitable<void> send_tasks();
+  net::awaitable<void> feed_input();
   net::awaitable<void> read_stream(net::posix::stream_descriptor& from, wire::Stream stream);
   net::awaitable<void> read_control();
   bool receive_control(wire::FrameBuffer& frames);
@@ -85,6 +87,7 @@ class Run final : public KeeperListener, public std::enable_shared_from_this<Run
   net::awaitable<Collection> collect();
   wire::Record make_record(const Collection& files);
   [[nodiscard]] std::vector<wire::StepTime> step_times() const;
+  void add_start(std::vector<wire::StepTime>& steps, std::uint64_t ready_us) const;
   [[nodiscard]] std::vector<wire::Wall> walls() const;
   [[nodiscard]] std::uint64_t us_since(Clock::time_point begin) const;
 
@@ -96,16 +99,21 @@ class Run final : public KeeperListener, public std::enable_shared_from_this<Run
   TaskGroup tasks_;
   std::uint64_t number_ = 0;
 
+  net::posix::stream_descriptor from_client_;  // standard input, on its way to
+  net::posix::stream_descriptor input_;
   net::posix::stream_descriptor output_;
   net::posix::stream_descriptor error_;
   net::local::stream_protocol::socket control_;
   net::posix::stream_descriptor listener_;
   net::steady_timer wall_timer_;
   net::steady_timer watch_timer_;
+  Event begun_;    // the keeper has started it, or never will
   Event ready_;    // every wall is up, or it never will be
   Event exited_;   // the keeper said so
   Event drained_;  // both streams are at their end
   int open_streams_ = 2;
+  std::deque<std::string> early_cells_;  // that came before the shell could take them
+  bool tasks_sent_ = false;
 
   std::optional<StartFailure> failure_;
   std::optional<StartedReply> started_;

@@ -63,6 +63,23 @@ std::vector<wire::StepTime> Run::step_times() const {
   add("check the request", spec_.validation_us);
   if (spec_.waited_us > 0) add("wait for a slot", spec_.waited_us);
   const std::uint64_t ready_us = us_between(asked_, up_);
+  if (started_->runner_was_ready) {
+    add("sandbox and fork: made in advance", 0);
+    add("messages and scheduling", ready_us);
+  } else {
+    add_start(steps, ready_us);
+  }
+  add("interpreter to first statement", us_between(up_, running_));
+  add("run the program", us_between(running_, finished_));
+  add("drain the output", us_between(finished_, drained_at_));
+  add("list and hash files", us_since(drained_at_));
+  return steps;
+}
+
+void Run::add_start(std::vector<wire::StepTime>& steps, std::uint64_t ready_us) const {
+  const auto add = [&](std::string name, std::uint64_t us) {
+    steps.push_back({.name = std::move(name), .duration_us = us});
+  };
   std::uint64_t named_us = started_->fork_ns / 1000;
   if (!started_->shell_was_ready) {
     for (const auto& step : started_->shell_steps) {
@@ -81,11 +98,6 @@ std::vector<wire::StepTime> Run::step_times() const {
     named_us += ns / 1000;
   }
   add("messages and scheduling", ready_us > named_us ? ready_us - named_us : 0);
-  add("interpreter to first statement", us_between(up_, running_));
-  add("run the program", us_between(running_, finished_));
-  add("drain the output", us_between(finished_, drained_at_));
-  add("list and hash files", us_since(drained_at_));
-  return steps;
 }
 
 std::vector<wire::Wall> Run::walls() const {

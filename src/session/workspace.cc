@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -147,6 +148,16 @@ Collection collect_files(int workspace, const std::map<std::string, std::string>
     walk.result.scratch_used = (space.f_blocks - space.f_bfree) * space.f_frsize;
   }
   return std::move(walk.result);
+}
+
+bool is_empty(int workspace) {
+  alignas(dirent64) std::array<char, 256> room;
+  ::lseek(workspace, 0, SEEK_SET);
+  const long size = ::syscall(SYS_getdents64, workspace, room.data(), room.size());
+  ::lseek(workspace, 0, SEEK_SET);
+  std::size_t entries = 0;
+  for (long at = 0; at < size; ++entries) at += reinterpret_cast<const dirent64*>(room.data() + at)->d_reclen;
+  return size > 0 && entries <= 2;  // `.` and `..`
 }
 
 Result<void> check_workspace_path(std::string_view path) {

@@ -30,6 +30,9 @@ struct Collection {
 // under several names. Beyond it a file is listed without hash and content.
 Collection collect_files(int workspace, const std::map<std::string, std::string>& inputs, bool keep_open, Bytes most);
 
+// True when nothing was ever put there: the common case, told without a walk.
+bool is_empty(int workspace);
+
 // A path that a client may name for a file in the workspace: relative, no empty or dot parts, no control bytes.
 Result<void> check_workspace_path(std::string_view path);
 

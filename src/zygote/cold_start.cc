@@ -24,7 +24,7 @@ std::vector<char*> pointers(std::vector<std::string>& strings) {
 
 }  // namespace
 
-Result<ForkReply> cold_start(const ColdStart& start, std::span<const UniqueFd> streams) {
+Result<ForkReply> cold_start(const ColdStart& start, const RunnerStreams& streams) {
   std::vector<std::string> argument_strings = {start.source.interpreter, "-I", "-X", "utf8",
                                                "/opt/hutch/runner/cold_main.py"};
   std::vector<std::string> environment_strings = interpreter_environment(start.source);
@@ -33,8 +33,7 @@ Result<ForkReply> cold_start(const ColdStart& start, std::span<const UniqueFd> s
 
   JoinPlan plan;
   plan.shell = start.shell.descriptors();
-  plan.streams = {
-      .input = streams[0].get(), .output = streams[1].get(), .error = streams[2].get(), .control = streams[3].get()};
+  plan.streams = streams;
   plan.limits = start.limits;
   plan.uid = kRunnerId;
   plan.gid = kRunnerId;

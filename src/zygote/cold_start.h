@@ -2,8 +2,6 @@
 // same order as a warm start; only the interpreter's own start-up comes after them instead of before.
 #pragma once
 
-#include <span>
-
 #include "base/result.h"
 #include "base/unique_fd.h"
 #include "sandbox/shell.h"
@@ -21,6 +19,6 @@ struct ColdStart {
   Step fault = Step::none;
 };
 
-Result<ForkReply> cold_start(const ColdStart& start, std::span<const UniqueFd> streams);
+Result<ForkReply> cold_start(const ColdStart& start, const RunnerStreams& streams);
 
 }  // namespace hutch

@@ -30,12 +30,12 @@ struct Found {
 };
 
 // What the host offers, looked up before we leave its pid and mount namespaces.
-Found look_around(const Result<CgroupSearch>& search) {
+Found look_around(const Result<CgroupSearch>& search, bool sweep) {
   Found found;
   auto cgroups = search ? CgroupRoot::open(*search) : Result<CgroupRoot>(search.error());
   if (cgroups) {
     found.cgroups = std::move(*cgroups);
-    found.cgroups->sweep();
+    if (sweep) found.cgroups->sweep();
     found.hello.cgroup = found.cgroups->describe();
   } else {
     found.hello.cgroup_problem = cgroups.error().message;
@@ -108,7 +108,7 @@ Result<KeeperHandle> start_keeper(const KeeperOptions& options) {
   auto search = CgroupSearch::of_this_process();
   if (search && !options.cgroup_override.empty()) search->place = options.cgroup_override;
   HUTCH_TRY(become_namespace_root());
-  Found found = look_around(search);
+  Found found = look_around(search, options.sweep);
 
   int sockets[2];
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) != 0) return system_error(errno);

@@ -109,23 +109,21 @@ void KeeperLoop::take_everything_apart() {
 }
 
 bool KeeperLoop::anybody_running() const {
-  return std::ranges::any_of(sandboxes_, [](const auto& entry) { return !entry.second.released; });
+  return std::ranges::any_of(sandboxes_,
+                             [](const auto& entry) { return !entry.second.released && !entry.second.parked; });
 }
 
 bool KeeperLoop::receive_request() {
   std::string bytes(kMostKeeperBytes, '\0');
-  std::array<int, 4> fds{-1, -1, -1, -1};
   std::size_t fd_count = 0;
-  const ssize_t got = wire::receive_with_fds(engine_.get(), bytes, fds, fd_count);
+  const ssize_t got = wire::receive_with_fds(engine_.get(), bytes, {}, fd_count);
   if (got < 1) return false;
-  std::vector<UniqueFd> owned;
-  for (std::size_t i = 0; i < fd_count; ++i) owned.emplace_back(fds[i]);
   const auto payload = std::string_view(bytes).substr(1, static_cast<std::size_t>(got) - 1);
   switch (static_cast<KeeperRequestKind>(bytes[0])) {
     case KeeperRequestKind::start: {
       auto request = wire::decode<StartRequest>(payload);
-      if (!request || owned.size() != 4 || request->template_index >= prepared_.size()) return false;
-      handle_start({.request = *request, .fds = std::move(owned)});
+      if (!request || request->template_index >= prepared_.size()) return false;
+      handle_start(*request);
       return true;
     }
     case KeeperRequestKind::signal: {
@@ -181,17 +179,15 @@ void KeeperLoop::zygote_readable(std::uint32_t index) {
     ++prepared.zygote_failures;
     prepared.zygote.reset();
   }
-  std::vector<Waiting> mine;
-  std::vector<Waiting> others;
-  for (auto& start : waiting_) {
-    (start.request.template_index == index ? mine : others).push_back(std::move(start));
-  }
+  std::vector<StartRequest> mine;
+  std::vector<StartRequest> others;
+  for (const auto& request : waiting_) (request.template_index == index ? mine : others).push_back(request);
   waiting_ = std::move(others);
-  for (const auto& start : mine) {
+  for (const auto& request : mine) {
     if (ready) {
-      begin(start.request, start.fds);
+      begin(request);
     } else {
-      fail(start.request, Step::zygote, ready.error());
+      fail(request, Step::zygote, ready.error());
     }
   }
 }
@@ -238,6 +234,13 @@ void KeeperLoop::reap() {
 void KeeperLoop::runner_ended(std::uint64_t run, Sandbox& sandbox, int wait_status, std::uint64_t rusage_cpu_us,
                               std::uint64_t rusage_peak) {
   sandbox.runner_gone = true;
+  if (sandbox.parked) {  // before it was ever used: another is made when there is need
+    for (auto& prepared : prepared_) {
+      if (prepared.parked == run) prepared.parked.reset();
+    }
+    sandbox.released = true;
+    return sandbox.shell.kill();
+  }
   ExitedReply reply{.run = run, .wait_status = wait_status, .usage = usage_of(sandbox)};
   sandbox.shell.kill();
   if (!reply.usage.from_cgroup) {
@@ -251,7 +254,7 @@ UsageNumbers KeeperLoop::usage_of(Sandbox& sandbox) const {
   if (!sandbox.shell.cgroup()) return usage_from_proc(sandbox.shell.proc(), sandbox.image);
   const auto usage = sandbox.shell.cgroup()->usage();
   if (!usage) return {};
-  return {.cpu_us = usage->cpu_us,
+  return {.cpu_us = usage->cpu_us > sandbox.cpu_before ? usage->cpu_us - sandbox.cpu_before : 0,
           .peak_memory = usage->peak_memory,
           .memory_now = usage->memory_now,
           .oom_kills = usage->oom_kills,
@@ -276,7 +279,9 @@ void KeeperLoop::retire(Shell shell) {
 void KeeperLoop::refill() {
   for (std::uint32_t i = 0; i < prepared_.size(); ++i) {
     auto& prepared = prepared_[i];
-    if (!prepared.zygote || !prepared.zygote->ready() || prepared.next_spare) continue;
+    if (!prepared.zygote || !prepared.zygote->ready()) continue;
+    if (!prepared.parked && !prepared.spare.empty()) park(i);
+    if (prepared.next_spare) continue;
     if (prepared.spare.size() >= options_.spare_shells || prepared.spare_failures >= kMostSpareFailures) continue;
     Step failed = Step::none;
     auto birth = begin_shell(i, Limits{}, tools_.cgroups.has_value(), Step::none, failed);

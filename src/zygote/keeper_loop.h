@@ -44,18 +44,22 @@ class KeeperLoop {
     std::optional<ZygoteProcess> zygote;
     std::optional<ZygoteProcess> next_zygote;  // takes over when it is ready
     std::uint32_t zygote_failures = 0;         // in a row
+    std::optional<std::uint64_t> parked;       // number of the sandbox whose runner waits for a task
     std::vector<Shell> spare;
     std::optional<ShellBirth> next_spare;  // being made
     std::uint32_t spare_failures = 0;      // in a row; a start that works resets it
   };
-  struct Waiting {  // a start that waits for its zygote
-    StartRequest request;
-    std::vector<UniqueFd> fds;
+  struct Streams {  // one end of each
+    UniqueFd input, output, error, control;
   };
   struct Sandbox {
     Shell shell;
     std::uint64_t image = 0;  // memory it shares with its zygote
     pid_t runner = -1;
+    Streams engine_ends;           // until the engine has them
+    std::uint64_t cpu_before = 0;  // microseconds used before the program's own
+    std::uint64_t fork_ns = 0;
+    bool parked = false;
     bool runner_gone = false;
     bool init_gone = false;
     bool released = false;
@@ -63,13 +67,19 @@ class KeeperLoop {
 
   bool serve_once();  // false when the engine has hung up
   bool receive_request();
-  void handle_start(Waiting start);
-  void begin(const StartRequest& request, std::span<const UniqueFd> fds);
+  void handle_start(const StartRequest& request);
+  void begin(const StartRequest& request);
+  [[nodiscard]] bool can_claim(const StartRequest& request) const;
+  Result<void> claim(const StartRequest& request);
+  void park(std::uint32_t index);
+  Result<Sandbox> launch(const StartRequest& request, Shell shell, Step& failed);
+  void tell_started(const StartRequest& request, Sandbox& sandbox, bool shell_was_ready, bool runner_was_ready);
+  static Result<void> make_streams(Streams& runner, Streams& engine);
   Result<void> prepare_template(Prepared& prepared, const Template& source, const StartRequest& request);
   Result<ShellBirth> begin_shell(std::uint32_t index, const Limits& limits, bool with_cgroup, Step fault, Step& failed);
   Result<Shell> take_shell(const StartRequest& request, bool& was_ready, Step& failed);
-  Result<ForkReply> start_warm(const StartRequest& request, Shell& shell, std::span<const UniqueFd> fds);
-  Result<ForkReply> start_cold(const StartRequest& request, Shell& shell, std::span<const UniqueFd> fds);
+  Result<ForkReply> start_warm(const StartRequest& request, Shell& shell, const Streams& streams);
+  Result<ForkReply> start_cold(const StartRequest& request, Shell& shell, const Streams& streams);
   void handle_signal(const SignalRequest& request);
   void handle_release(std::uint64_t run);
   void zygote_readable(std::uint32_t index);
@@ -96,7 +106,7 @@ class KeeperLoop {
   std::vector<Prepared> prepared_;              // one per template
   std::map<std::uint64_t, Sandbox> sandboxes_;  // by the engine's number
   std::uint64_t next_retired_ = 1ULL << 63;     // numbers for sandboxes the engine never knew
-  std::vector<Waiting> waiting_;
+  std::vector<StartRequest> waiting_;           // for their zygote
 };
 
 }  // namespace hutch

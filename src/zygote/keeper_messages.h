@@ -48,7 +48,7 @@ struct LimitNumbers {
   }
 };
 
-// Start a runner. Attached: stdin, stdout, stderr, control.
+// Start a runner.
 struct StartRequest {
   std::uint64_t run = 0;  // the engine's number for it
   std::uint32_t template_index = 0;
@@ -116,15 +116,17 @@ struct StepDuration {
   }
 };
 
-// Attached: the workspace directory.
+// Attached: the workspace directory, and the engine's ends of stdin, stdout, stderr and the control socket.
+inline constexpr std::size_t kStartedFds = 5;
 struct StartedReply {
   std::uint64_t run = 0;
-  bool shell_was_ready = false;
+  bool shell_was_ready = false;   // only the fork was left to do
+  bool runner_was_ready = false;  // nothing was
   std::uint64_t fork_ns = 0;
   std::vector<StepDuration> shell_steps;  // of making the shell, whenever that was
   template <class A>
   void fields(A& a) {
-    a(run), a(shell_was_ready), a(fork_ns), a(shell_steps);
+    a(run), a(shell_was_ready), a(runner_was_ready), a(fork_ns), a(shell_steps);
   }
 };
 

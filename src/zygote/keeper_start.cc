@@ -1,4 +1,8 @@
 // How the keeper starts a run: claim or make a shell, then fork into it, warm or cold.
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
 #include <cerrno>
 
 #include "zygote/cold_start.h"
@@ -12,10 +16,10 @@ constexpr std::uint32_t kMostZygoteFailures = 3;
 constexpr std::uint64_t kWeakerAddressSlack = 512ULL << 20;  // what the interpreter maps before it runs anything
 
 // namespaces, rules, streams, control group: the order of ForkRequest.
-std::vector<int> descriptors_for(Shell& shell, std::span<const UniqueFd> streams) {
+std::vector<int> descriptors_for(Shell& shell, std::initializer_list<int> streams) {
   const ShellDescriptors of = shell.descriptors();
   std::vector<int> fds = {of.net, of.ipc, of.uts, of.cgroup, of.mount, of.user, of.pid, of.landlock};
-  for (const auto& stream : streams) fds.push_back(stream.get());
+  fds.insert(fds.end(), streams);
   if (shell.cgroup()) {
     for (const auto& file : shell.cgroup()->attach_fds()) fds.push_back(file.get());
   }
@@ -25,17 +29,17 @@ std::vector<int> descriptors_for(Shell& shell, std::span<const UniqueFd> streams
 }  // namespace
 
 // A start that needs a zygote waits for it; everything else begins at once.
-void KeeperLoop::handle_start(Waiting start) {
-  auto& prepared = prepared_[start.request.template_index];
-  const auto& source = options_.templates[start.request.template_index];
-  if (auto ready = prepare_template(prepared, source, start.request); !ready) {
-    return fail(start.request, prepared.mounts ? Step::zygote : Step::template_root, ready.error());
+void KeeperLoop::handle_start(const StartRequest& request) {
+  auto& prepared = prepared_[request.template_index];
+  const auto& source = options_.templates[request.template_index];
+  if (auto ready = prepare_template(prepared, source, request); !ready) {
+    return fail(request, prepared.mounts ? Step::zygote : Step::template_root, ready.error());
   }
-  if (start.request.warm && !prepared.zygote->ready()) {
-    waiting_.push_back(std::move(start));
+  if (request.warm && !prepared.zygote->ready()) {
+    waiting_.push_back(request);
     return;
   }
-  begin(start.request, start.fds);
+  begin(request);
 }
 
 Result<void> KeeperLoop::prepare_template(Prepared& prepared, const Template& source, const StartRequest& request) {
@@ -53,33 +57,129 @@ Result<void> KeeperLoop::prepare_template(Prepared& prepared, const Template& so
   return {};
 }
 
-void KeeperLoop::begin(const StartRequest& request, std::span<const UniqueFd> fds) {
+void KeeperLoop::begin(const StartRequest& request) {
+  if (can_claim(request)) {
+    if (auto claimed = claim(request); !claimed) fail(request, Step::cgroup, claimed.error());
+    return;
+  }
   bool was_ready = false;
   Step failed = Step::none;
   auto shell = take_shell(request, was_ready, failed);
   if (!shell) return fail(request, failed, shell.error());
-  if (shell->cgroup()) {
-    if (auto applied = shell->cgroup()->apply(request.limits.to_limits()); !applied) {
-      retire(std::move(*shell));
-      return fail(request, Step::cgroup, applied.error());
-    }
+  auto sandbox = launch(request, std::move(*shell), failed);
+  if (!sandbox) return fail(request, failed, sandbox.error());
+  auto& kept = sandboxes_.emplace(request.run, std::move(*sandbox)).first->second;
+  tell_started(request, kept, was_ready, false);
+  prepared_[request.template_index].spare_failures = 0;
+}
+
+// A shell, its limits, and a runner in it.
+Result<KeeperLoop::Sandbox> KeeperLoop::launch(const StartRequest& request, Shell shell, Step& failed) {
+  failed = Step::cgroup;
+  Result<void> applied;
+  if (shell.cgroup()) applied = shell.cgroup()->apply(request.limits.to_limits());
+  Streams runner;
+  Streams engine;
+  if (applied) applied = make_streams(runner, engine);
+  if (!applied) {
+    retire(std::move(shell));
+    return std::move(applied).error();
   }
-  auto forked = request.warm ? start_warm(request, *shell, fds) : start_cold(request, *shell, fds);
+  failed = Step::join_namespaces;
+  auto forked = request.warm ? start_warm(request, shell, runner) : start_cold(request, shell, runner);
   if (!forked) {
-    retire(std::move(*shell));
-    return fail(request, Step::join_namespaces, forked.error());
+    retire(std::move(shell));
+    return std::move(forked).error();
   }
-  StartedReply reply{.run = request.run, .shell_was_ready = was_ready, .fork_ns = forked->fork_ns};
+  if (shell.cgroup()) shell.cgroup()->close_attach_fds();
+  const std::uint64_t image = request.warm ? prepared_[request.template_index].zygote->image() : 0;
+  return Sandbox{.shell = std::move(shell),
+                 .image = image,
+                 .runner = forked->pid,
+                 .engine_ends = std::move(engine),
+                 .fork_ns = forked->fork_ns};
+}
+
+Result<void> KeeperLoop::make_streams(Streams& runner, Streams& engine) {
+  const auto pipe = [](UniqueFd& reader, UniqueFd& writer) {
+    int fds[2];
+    if (::pipe2(fds, O_CLOEXEC) != 0) return false;
+    reader.reset(fds[0]);
+    writer.reset(fds[1]);
+    return true;
+  };
+  int sockets[2];
+  if (!pipe(runner.input, engine.input) || !pipe(engine.output, runner.output) || !pipe(engine.error, runner.error) ||
+      ::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) != 0) {
+    return system_error(errno).during("make pipes");
+  }
+  engine.control.reset(sockets[0]);
+  runner.control.reset(sockets[1]);
+  return {};
+}
+
+void KeeperLoop::tell_started(const StartRequest& request, Sandbox& sandbox, bool shell_was_ready,
+                              bool runner_was_ready) {
+  StartedReply reply{.run = request.run,
+                     .shell_was_ready = shell_was_ready,
+                     .runner_was_ready = runner_was_ready,
+                     .fork_ns = sandbox.fork_ns};
   for (std::size_t step = 0; step < kStepCount; ++step) {
-    const std::uint64_t ns = shell->steps().duration_ns[step];
+    const std::uint64_t ns = sandbox.shell.steps().duration_ns[step];
     if (ns != 0) reply.shell_steps.push_back({.step = static_cast<Step>(step), .ns = ns});
   }
-  const int attached[] = {shell->workspace()};
+  const Streams ends = std::move(sandbox.engine_ends);
+  const int attached[kStartedFds] = {sandbox.shell.workspace(), ends.input.get(), ends.output.get(), ends.error.get(),
+                                     ends.control.get()};
   send_packet(engine_.get(), KeeperReplyKind::started, reply, attached);
-  if (shell->cgroup()) shell->cgroup()->close_attach_fds();
-  const std::uint64_t image = request.warm ? prepared_[request.template_index].zygote->image() : 0;
-  sandboxes_.emplace(request.run, Sandbox{.shell = std::move(*shell), .image = image, .runner = forked->pid});
-  prepared_[request.template_index].spare_failures = 0;
+}
+
+// A parked runner has the default limits in its process; those of its control group are written when it is claimed.
+bool KeeperLoop::can_claim(const StartRequest& request) const {
+  if (!request.warm || request.fault != Step::none || !prepared_[request.template_index].parked) return false;
+  const LimitNumbers usual = LimitNumbers::from(Limits{});
+  const LimitNumbers& asked = request.limits;
+  const bool same_memory = tools_.cgroups.has_value() || asked.memory == usual.memory;
+  return (tools_.cgroups || request.weaker_limits) && same_memory && asked.cpu_ms == usual.cpu_ms &&
+         asked.processes == usual.processes && asked.open_files == usual.open_files && asked.scratch == usual.scratch &&
+         asked.inodes == usual.inodes;
+}
+
+Result<void> KeeperLoop::claim(const StartRequest& request) {
+  auto& prepared = prepared_[request.template_index];
+  auto node = sandboxes_.extract(*prepared.parked);
+  prepared.parked.reset();
+  node.key() = request.run;
+  auto& sandbox = sandboxes_.insert(std::move(node)).position->second;
+  sandbox.parked = false;
+  if (sandbox.shell.cgroup()) {
+    if (auto applied = sandbox.shell.cgroup()->apply(request.limits.to_limits()); !applied) {
+      handle_release(request.run);
+      return applied;
+    }
+    sandbox.shell.cgroup()->forget_peak();
+  }
+  sandbox.cpu_before = usage_of(sandbox).cpu_us;
+  tell_started(request, sandbox, true, true);
+  return {};
+}
+
+// One runner per template waits inside its finished sandbox for a task, and is used once like any other.
+void KeeperLoop::park(std::uint32_t index) {
+  auto& prepared = prepared_[index];
+  const StartRequest request{
+      .template_index = index, .weaker_limits = !tools_.cgroups.has_value(), .limits = LimitNumbers::from(Limits{})};
+  Shell shell = std::move(prepared.spare.back());
+  prepared.spare.pop_back();
+  Step failed = Step::none;
+  auto sandbox = launch(request, std::move(shell), failed);
+  if (!sandbox) {
+    ++prepared.spare_failures;
+    return;
+  }
+  sandbox->parked = true;
+  prepared.parked = next_retired_++;
+  sandboxes_.emplace(*prepared.parked, std::move(*sandbox));
 }
 
 Result<ShellBirth> KeeperLoop::begin_shell(std::uint32_t index, const Limits& limits, bool with_cgroup, Step fault,
@@ -139,24 +239,28 @@ ProcessLimits KeeperLoop::process_limits(const StartRequest& request) const {
           .cpu_seconds = limits.cpu_ms / 1000 + 2};
 }
 
-Result<ForkReply> KeeperLoop::start_warm(const StartRequest& request, Shell& shell, std::span<const UniqueFd> fds) {
+Result<ForkReply> KeeperLoop::start_warm(const StartRequest& request, Shell& shell, const Streams& streams) {
   auto& prepared = prepared_[request.template_index];
   ForkRequest fork{.limits = process_limits(request), .uid = kRunnerId, .gid = kRunnerId, .fault = request.fault};
   if (shell.cgroup()) {
     fork.cgroup_file_count = static_cast<std::uint8_t>(shell.cgroup()->attach_fds().size());
     fork.cgroup_is_directory = tools_.cgroups->version() == CgroupVersion::v2;
   }
-  return prepared.zygote->fork_runner(fork, descriptors_for(shell, fds));
+  return prepared.zygote->fork_runner(fork, descriptors_for(shell, {streams.input.get(), streams.output.get(),
+                                                                    streams.error.get(), streams.control.get()}));
 }
 
-Result<ForkReply> KeeperLoop::start_cold(const StartRequest& request, Shell& shell, std::span<const UniqueFd> fds) {
+Result<ForkReply> KeeperLoop::start_cold(const StartRequest& request, Shell& shell, const Streams& streams) {
   ColdStart start{.source = options_.templates[request.template_index],
                   .shell = shell,
                   .own_pid_namespace = tools_.own_pid_namespace.get(),
                   .limits = process_limits(request),
                   .cgroup_is_directory = tools_.cgroups && tools_.cgroups->version() == CgroupVersion::v2,
                   .fault = request.fault};
-  return cold_start(start, fds);
+  return cold_start(start, {.input = streams.input.get(),
+                            .output = streams.output.get(),
+                            .error = streams.error.get(),
+                            .control = streams.control.get()});
 }
 
 }  // namespace hutch

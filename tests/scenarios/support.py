@@ -247,7 +247,7 @@ def differences(before: dict, after: dict) -> str:
 def idle_counts(home: Home) -> dict[str, int]:
     """Descriptors, mounts and children of an engine and its keeper, once nothing is going on."""
     engine = home.status()["pid"]
-    keeper = next(pid for pid, name in descendants(engine).items() if name == "hutch-keeper")
+    keeper = min(pid for pid, name in descendants(engine).items() if name == "hutch-keeper")  # its clones are younger
 
     def count() -> dict[str, int]:
         family = descendants(engine)

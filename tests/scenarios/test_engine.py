@@ -99,9 +99,9 @@ class Engine(Scenario):
         self.home.run("1")
         engine = self.home.status()["pid"]
         zygotes = [pid for pid, name in support.descendants(engine).items() if name.startswith("python")]
-        self.assertEqual(len(zygotes), 1)
-        os.kill(zygotes[0], 9)
-        support.settle(lambda: zygotes[0] not in support.descendants())
+        zygote = min(zygotes)  # the runner that waits for a task was forked from it
+        os.kill(zygote, 9)
+        support.settle(lambda: zygote not in support.descendants())
         self.assertEqual(self.home.run("print(1)").text, "1\n")
 
     def test_a_dead_socket_is_no_obstacle(self):

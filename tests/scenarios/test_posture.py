@@ -109,7 +109,7 @@ EXPECTED = {
     "proc": ["self", "thread-self"],
 }
 # An ordinary user without subordinate ids has one id for init and runner.
-ONE_ID = {"id map": [["1000", "0", "1"]], "processes": ["2"]}
+ONE_ID = {"id map": [["1000", "1", "1"]], "processes": ["2"]}
 COLD = {}
 WEAKER = {**ONE_ID, "rlimits": {**EXPECTED["rlimits"], "AS": [(512 << 20) * 2] * 2}}
 
