@@ -63,7 +63,7 @@ run: template
 	@find build/example-out -type f -printf '  %p  %s bytes\n'
 
 test: template
-	@tools/check
+	@tools/check --quick
 	ctest --preset release --output-on-failure --no-tests=error
 	@$(MAKE) --no-print-directory asan
 

@@ -36,12 +36,12 @@ class Table {
   void allow(Calls calls, std::string_view why) { add(calls, DuringSetup::as_in_program, {Form{}}, {}, 0, why); }
 
   void allow_if(Calls calls, std::vector<Form> forms, int otherwise, std::string_view why) {
-    add(calls, DuringSetup::as_in_program, std::move(forms), Refusal::error, otherwise, why);
+    add(calls, DuringSetup::as_in_program, forms, Refusal::error, otherwise, why);
   }
 
   // Set-up may do anything, the program only these forms.
   void narrow_to(Calls calls, std::vector<Form> forms, Refusal refusal, int otherwise, std::string_view why) {
-    add(calls, DuringSetup::anything, std::move(forms), refusal, otherwise, why);
+    add(calls, DuringSetup::anything, forms, refusal, otherwise, why);
   }
 
   void setup_only(Calls calls, int otherwise, std::string_view why) {

@@ -10,8 +10,8 @@
 
 namespace hutch {
 
-KeeperLink::KeeperLink(net::any_io_executor executor, KeeperHandle keeper)
-    : hello_(std::move(keeper.hello)), pid_(keeper.pid), socket_(std::move(executor), keeper.socket.release()) {}
+KeeperLink::KeeperLink(const net::any_io_executor& executor, KeeperHandle keeper)
+    : hello_(std::move(keeper.hello)), pid_(keeper.pid), socket_(executor, keeper.socket.release()) {}
 
 KeeperLink::~KeeperLink() {
   boost::system::error_code ignored;

@@ -25,7 +25,7 @@ class KeeperListener {
 
 class KeeperLink {
  public:
-  KeeperLink(net::any_io_executor executor, KeeperHandle keeper);
+  KeeperLink(const net::any_io_executor& executor, KeeperHandle keeper);
 
   ~KeeperLink();  // waits until the keeper has taken everything apart
   KeeperLink(const KeeperLink&) = delete;

@@ -62,7 +62,7 @@ struct Program {
   must(::chdir("/workspace") == 0, "chdir");
   // What is left of root's rights in a zygote: joining namespaces.
   must(privileges::keep_only_across_exec({CAP_SYS_ADMIN, CAP_SYS_CHROOT}) == 0, "limit capabilities");
-  const int null = ::open("/dev/null", O_RDWR);
+  const int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
   must(null >= 0 && ::dup2(null, 0) == 0 && ::dup2(null, 1) == 1, "open /dev/null");
   must(control == kControlFd || ::dup2(control, kControlFd) == kControlFd, "place the control socket");
   ::fcntl(kControlFd, F_SETFD, 0);
