@@ -27,7 +27,7 @@ struct Schedule {
   std::chrono::milliseconds budget{0};
   int warm_up = 1;  // rounds whose samples are thrown away
   // After every sample, so that nobody pays for what the one before left to be cleaned up.
-  std::chrono::milliseconds pause{5};
+  std::chrono::milliseconds pause{15};
 };
 
 inline constexpr int kFewestRounds = 3;
