@@ -7,6 +7,7 @@
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -80,7 +81,11 @@ std::span<const char> bytes_of(std::span<const sock_filter> filter) {
 }  // namespace
 
 void restore_signals() {
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE}) ::signal(signal, SIG_DFL);
+  // Also those that glibc keeps for itself and those that whoever started us ignored. The kernel's own struct is four
+  // words, all zero for the default.
+  constexpr std::size_t kMaskSize = 8;
+  const unsigned long by_default[4] = {};
+  for (int signal = 1; signal <= 64; ++signal) ::syscall(SYS_rt_sigaction, signal, by_default, nullptr, kMaskSize);
   sigset_t none;
   ::sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
