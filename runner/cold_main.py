@@ -6,7 +6,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from hutch_runner import main  # noqa: E402
 
 workspace = os.environ.pop("HUTCH_WORKSPACE", main.WORKSPACE)
-if "HUTCH_SKELETON" in os.environ:
+if any(name.startswith("HUTCH_") for name in os.environ):
     from hutch_runner import home
 
     home.fill()

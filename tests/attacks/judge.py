@@ -16,6 +16,8 @@ from identity import TOKEN, Finished, Identity
 CANARY = "/tmp/attack-canary"
 CANARY_FILES = {"secret.txt", "hits.log", "sock"}
 SETTLED = 2.0   # seconds in which everything must be back
+MEMORY_SETTLED = 10.0
+MEMORY_LATE = "host memory is not back"
 NOISE_MB = 250  # what the rest of the machine may do to its memory meanwhile
 VICTIM = "s = sum(i * i for i in range(300000))\nprint('VICTIM', s)\n"
 
@@ -145,7 +147,10 @@ class Judge:
         if out:
             problems += check_brought_out(out, program)
             shutil.rmtree(out, ignore_errors=True)
-        problems += until_clean(lambda: watch.left_behind())
+        left = until_clean(lambda: watch.left_behind())
+        if left == [MEMORY_LATE]:  # the kernel's own figure can lag behind by seconds when a whole group was killed
+            left = until_clean(lambda: watch.left_behind(), MEMORY_SETTLED)
+        problems += left
         if "SKIPPED " + program.name in done.text:
             problems.append("INCONCLUSIVE: it refused to run")
         last = (done.text.strip().splitlines() or [""])[-1][:100] if not program.has("record") else ""
@@ -244,7 +249,7 @@ class Watch:
         if name and (left := processes_named(name)):
             problems.append("left " + " ".join(left[:3]))
         if self.program.value("mem_drop_max_mb") and self.memory_before - available_mb() > NOISE_MB:
-            problems.append("host memory is not back")
+            problems.append(MEMORY_LATE)
         most = self.program.value("disk_drop_max_mb")
         if most and (self.disk_before - shutil.disk_usage("/tmp").free) >> 20 > float(most):
             problems.append("disk space is not back")
