@@ -46,7 +46,7 @@ def run(channel: Channel, workspace: str) -> None:
                 raise ProtocolError("task %d was not expected" % kind)
     except BaseException as error:
         main.give_up(error)
-    finish.leave(shell.exit_code, shell.main)
+    finish.leave(shell.exit_code, shell.main, channel)
 
 
 class Shell:

@@ -9,6 +9,8 @@ import gc
 import os
 import sys
 
+from .wire import Channel
+
 __builtins__ = dict(vars(builtins))
 
 FLUSH_FAILED = 120  # CPython's code for output that was lost
@@ -45,13 +47,17 @@ def exit_code(stop: SystemExit) -> int:
     return 1
 
 
-def leave(code: int, main: list) -> None:
-    """Ends the process."""
+def leave(code: int, main: list, channel: Channel) -> None:
+    """Ends the process: says with which code, and waits for the engine to take it from there."""
     flushed = False
     try:
         flushed = end(main)
     finally:
-        _exit(code if flushed else FLUSH_FAILED)
+        code = code if flushed else FLUSH_FAILED
+        try:
+            channel.finish(code)
+        finally:
+            _exit(code)
 
 
 def end(main: list) -> bool:

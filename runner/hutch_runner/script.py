@@ -28,7 +28,7 @@ def run(task: RunScript, channel: Channel, workspace: str) -> None:
         code = execute(task, channel, main[0])
     except BaseException:  # a second failure while the first was reported
         pass
-    finish.leave(code, main)
+    finish.leave(code, main, channel)
 
 
 def execute(task: RunScript, channel: Channel, module: object) -> int:

@@ -7,10 +7,11 @@ import os
 __builtins__ = dict(vars(builtins))  # our own: a program may replace the shared ones
 
 PUT_FILE, RUN_SCRIPT, OPEN_SHELL, RUN_CELL = 1, 2, 3, 4
-STARTED, ERROR, CELL_DONE = 66, 67, 68
+STARTED, ERROR, CELL_DONE, RESTED, FINISHED = 66, 67, 68, 69, 70
 CELL_OK, CELL_ERROR, CELL_INCOMPLETE, CELL_EXIT = 0, 1, 2, 3
 MAX_TASK_FRAME = 16 << 20
 STARTED_FRAME = bytes((1, 0, 0, 0, STARTED))
+RESTED_FRAME = bytes((1, 0, 0, 0, RESTED))
 SOCKET = 0o140000  # stat.S_IFSOCK
 
 _fstat, _getpid, _read, _write = os.fstat, os.getpid, os.read, os.write
@@ -70,6 +71,15 @@ class Channel:
             while rest and self.is_ours():
                 rest = rest[_write(self.fd, rest):]
         except OSError:
+            pass
+
+
+    def finish(self, code: int) -> None:
+        """The last frame. Returns when the engine hangs up; usually it kills us first."""
+        if not self.is_ours():
+            return
+        _write(self.fd, bytes((2, 0, 0, 0, FINISHED, code)))
+        while _read(self.fd, 4096):
             pass
 
 

@@ -3,7 +3,6 @@ from __future__ import annotations
 
 import gc
 import os
-import select
 import sys
 import threading
 import time
@@ -33,11 +32,12 @@ def main(arguments: list[str], workspace: str = runner.WORKSPACE) -> None:
     forget_start()
     gc.collect()
     finish.remember_start()
-    fd = _hutch_zygote.serve(control, int((time.perf_counter() - begin) * 1e6))
+    fd, in_advance = _hutch_zygote.serve(control, int((time.perf_counter() - begin) * 1e6))
     for reseed in reseeders:
         reseed()
-    if not is_readable(fd):
-        rehearse()  # nobody waits yet
+    if in_advance:
+        rehearse()
+        os.write(fd, wire.RESTED_FRAME)
     runner.run(fd, workspace)
 
 
@@ -99,12 +99,6 @@ def warm_up(programs: tuple = (b"print(end='')", b"import sys\ndef f():\n    1/0
     sys.modules["__main__"] = before[0]["__main__"]
     sys.path[:], sys.argv, sys.orig_argv = before[1], before[2], before[3]
     os.close(unheard.fd)
-
-
-def is_readable(fd: int) -> bool:
-    poller = select.poll()
-    poller.register(fd, select.POLLIN)
-    return bool(poller.poll(0))
 
 
 def rehearse() -> None:

@@ -57,6 +57,8 @@ def cold_run(workspace: str) -> None:
     ours, process = start(workspace)
     with ours:
         ours.sendall(run_script("print(1)"))
+        assert len(ours.recv(64)) > 0
+        ours.shutdown(socket.SHUT_WR)
         process.wait()
 
 

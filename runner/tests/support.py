@@ -15,7 +15,7 @@ from pathlib import Path
 
 RUNNER = Path(__file__).resolve().parent.parent
 COLD = [sys.executable, "-I", "-X", "utf8", str(RUNNER / "cold_main.py")]
-STARTED, ERROR, CELL_DONE = 66, 67, 68
+STARTED, ERROR, CELL_DONE, RESTED, FINISHED = 66, 67, 68, 69, 70
 
 
 def text(value: str | bytes) -> bytes:
@@ -76,6 +76,7 @@ class Connection:
 
     def __init__(self, end: socket.socket) -> None:
         self.end = end
+        self.code: int | None = None  # as the runner said it
         self.end.settimeout(60)
 
     def _exactly(self, size: int) -> bytes:
@@ -95,6 +96,10 @@ class Connection:
         if not head:
             return None
         body = self._exactly(struct.unpack("<I", head)[0])
+        if body and body[0] == FINISHED:
+            self.code = body[1]
+            self.end.shutdown(socket.SHUT_RDWR)  # the engine would kill it
+            return None
         return (body[0], body[1:]) if body else None
 
     def all(self) -> list[tuple[int, bytes]]:
@@ -149,6 +154,8 @@ class RunnerTest(unittest.TestCase):
             pass
         out, err = process.communicate(timeout=60)
         reader.join()
+        if connection.code is not None:
+            self.assertEqual(connection.code, process.returncode)
         return Outcome(process.returncode, out or b"", err or b"", frames)
 
     def run_code(self, code: str | bytes, **options) -> Outcome:

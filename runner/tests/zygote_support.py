@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 
-from support import RUNNER, Connection, Outcome
+from support import RESTED, RUNNER, Connection, Outcome
 
 START = "import sys; sys.path[:0] = sys.argv[1:3]; from hutch_runner import zygote; zygote.main(sys.argv[4:], sys.argv[3])"
 
@@ -24,14 +24,15 @@ class Zygote:
         theirs.close()
         self.ready = self.control.recv(16) == b"ready"
 
-    def run(self, *tasks: bytes) -> Outcome:
-        """One fork, and the tasks are there before it."""
+    def run(self, *tasks: bytes, in_advance: bool = False) -> Outcome:
+        """One fork, and the tasks are there before it, unless it is made in advance: then they wait until it rests."""
         ours, theirs = socket.socketpair()
         out, err = os.pipe(), os.pipe()
         connection = Connection(ours)
-        ours.sendall(b"".join(tasks))
+        if not in_advance:
+            ours.sendall(b"".join(tasks))
         with open(os.devnull) as nothing:
-            socket.send_fds(self.control, [b"x"], [nothing.fileno(), out[1], err[1], theirs.fileno()])
+            socket.send_fds(self.control, [b"a" if in_advance else b"x"], [nothing.fileno(), out[1], err[1], theirs.fileno()])
         theirs.close()
         os.close(out[1])
         os.close(err[1])
@@ -41,11 +42,14 @@ class Zygote:
                    threading.Thread(target=lambda: texts.update(err=read(err[0])))]
         for reader in readers:
             reader.start()
+        if in_advance:
+            assert connection.receive() == (RESTED, b""), "it does not rest"
+            ours.sendall(b"".join(tasks))
         frames = connection.all()
         for reader in readers:
             reader.join()
         ours.close()
-        return Outcome(-1, texts["out"], texts["err"], frames)
+        return Outcome(-1 if connection.code is None else connection.code, texts["out"], texts["err"], frames)
 
     def close(self) -> tuple[bytes, bytes]:
         self.control.close()

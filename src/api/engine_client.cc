@@ -51,7 +51,8 @@ std::vector<std::string> engine_environment() {
   for (const char* name :
        {"PATH", "HOME", "USER", "LANG", "TZ", "XDG_RUNTIME_DIR", "XDG_DATA_HOME", "XDG_CONFIG_HOME", "HUTCH_DATA_DIR",
         "HUTCH_RUNTIME_DIR", "HUTCH_CONFIG", "HUTCH_CGROUP", "HUTCH_ENGINE_MAX_TIMEOUT", "HUTCH_ENGINE_IDLE_EXIT",
-        "HUTCH_ENGINE_MAX_RUNNING", "ASAN_OPTIONS"}) {
+        "HUTCH_ENGINE_MAX_RUNNING", "HUTCH_ENGINE_MAX_WAITING", "HUTCH_ENGINE_MAX_SESSIONS", "HUTCH_ENGINE_POOL_MIN",
+        "HUTCH_ENGINE_POOL_MAX", "ASAN_OPTIONS"}) {
     if (const char* value = std::getenv(name)) kept.push_back(std::string(name) + "=" + value);
   }
   return kept;

@@ -30,10 +30,18 @@ std::string code_of(const Error& error, Step step) {
   return "bug";
 }
 
+// Connections of one process take turns with those of another.
+Admission::Owner peer_of(net::local::stream_protocol::socket& socket) {
+  ucred peer{};
+  socklen_t size = sizeof(peer);
+  if (::getsockopt(socket.native_handle(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return 0;
+  return static_cast<Admission::Owner>(peer.pid);
+}
+
 }  // namespace
 
 EngineConnection::EngineConnection(net::local::stream_protocol::socket socket, EngineHost& host)
-    : socket_(std::move(socket)), host_(host), tasks_(socket_.get_executor()) {}
+    : socket_(std::move(socket)), host_(host), tasks_(socket_.get_executor()), owner_(peer_of(socket_)) {}
 
 net::awaitable<void> EngineConnection::run([[maybe_unused]] std::shared_ptr<EngineConnection> self) {
   for (;;) {
@@ -59,7 +67,7 @@ net::awaitable<Result<wire::Frame>> EngineConnection::receive() {
     co_await socket_.async_wait(net::local::stream_protocol::socket::wait_read,
                                 net::redirect_error(net::use_awaitable, failed));
     if (failed) co_return make_error(ErrorCode::disconnected, failed.message());
-    std::array<char, 64 << 10> chunk;
+    static thread_local std::array<char, 64 << 10> chunk;  // never across a wait
     std::array<int, 4> fds{};
     std::size_t fd_count = 0;
     const ssize_t got = wire::receive_with_fds(socket_.native_handle(), chunk, fds, fd_count, MSG_DONTWAIT);
@@ -77,7 +85,7 @@ bool EngineConnection::handle_idle(const wire::Frame& frame) {
       const auto hello = wire::decode<wire::Hello>(frame.payload);
       if (!hello) return false;
       if (host_.engine == nullptr) {
-        send_failure(host_.problem, Step::none);
+        send_failure({.error = host_.problem});
         return true;
       }
       send(wire::make_frame(wire::ReplyType::hello, wire::HelloReply{.current = host_.is_current(*hello),
@@ -105,7 +113,7 @@ bool EngineConnection::handle_idle(const wire::Frame& frame) {
       auto run = host_.engine->admit(std::move(*pending_), *this);
       pending_.reset();
       if (!run) {
-        send_failure(run.error(), Step::none);
+        send_failure({.error = run.error()});
         return true;
       }
       run_ = std::move(*run);
@@ -133,7 +141,9 @@ bool EngineConnection::handle_idle(const wire::Frame& frame) {
 void EngineConnection::handle_running(const wire::Frame& frame) {
   switch (static_cast<wire::RequestType>(frame.type)) {
     case wire::RequestType::cell:
-      if (auto cell = wire::decode<wire::RunCell>(frame.payload)) run_->send_cell(std::move(cell->code));
+      if (auto cell = wire::decode<wire::RunCell>(frame.payload)) {
+        tasks_.spawn(host_.engine->run_cell(run_, std::move(cell->code), owner_));
+      }
       return;
     case wire::RequestType::interrupt:
       run_->interrupt();
@@ -151,12 +161,12 @@ void EngineConnection::handle_running(const wire::Frame& frame) {
 }
 
 net::awaitable<void> EngineConnection::execute() {
-  auto record = co_await host_.engine->execute(run_);
+  auto record = co_await host_.engine->execute(run_, owner_);
   run_.reset();
   if (record) {
     send(wire::make_frame(wire::ReplyType::finished, *record));
   } else {
-    send_failure(record.error().error, record.error().step);
+    send_failure(record.error());
   }
 }
 
@@ -171,43 +181,50 @@ void EngineConnection::on_cell_done(wire::CellStatus status) {
   send(wire::make_frame(wire::ReplyType::cell_done, wire::CellDone{.status = status}));
 }
 
-void EngineConnection::send_failure(const Error& error, Step step) {
+void EngineConnection::send_failure(const StartFailure& failure) {
+  const auto& [error, step, retry_after] = failure;
   send(wire::make_frame(wire::ReplyType::failed,
                         wire::Failed{.message = error.message,
                                      .hint = error.hint,
-                                     .code = code_of(error, step),
-                                     .step = step == Step::none ? "" : std::string(name_of(step))}));
+                                     .code = retry_after.count() > 0 ? "capacity" : code_of(error, step),
+                                     .step = step == Step::none ? "" : std::string(name_of(step)),
+                                     .retry_after_ms = static_cast<std::uint64_t>(retry_after.count())}));
 }
 
-// Queued, so that a slow client never holds up a run; what can pile up is bounded by the run's output limit.
+// At once where the socket takes it, queued otherwise, so that a slow client never holds up a run; what can pile up is
+// bounded by the run's output limit.
 void EngineConnection::send(std::string bytes, UniqueFd attached) {
   if (closed_) return;
-  outgoing_.push_back({.bytes = std::move(bytes), .attached = std::move(attached)});
+  Outgoing outgoing{.bytes = std::move(bytes), .attached = std::move(attached)};
+  if (!writing_ && send_now(outgoing)) return;
+  outgoing_.push_back(std::move(outgoing));
   if (writing_) return;
   writing_ = true;
   tasks_.spawn(write_all());
 }
 
+// True when nothing is left to do, be it because the client is gone.
+bool EngineConnection::send_now(Outgoing& outgoing) {
+  const int fd = outgoing.attached.get();
+  const std::span<const int> fds = fd >= 0 ? std::span(&fd, 1) : std::span<const int>{};
+  const ssize_t sent = wire::send_with_fds(socket_.native_handle(), outgoing.bytes, fds, MSG_DONTWAIT);
+  if (sent < 0) return errno != EAGAIN;
+  outgoing.attached.reset();
+  outgoing.bytes.erase(0, static_cast<std::size_t>(sent));
+  return outgoing.bytes.empty();
+}
+
 net::awaitable<void> EngineConnection::write_all() {
-  while (!outgoing_.empty()) {
-    auto& next = outgoing_.front();
-    const int fd = next.attached.get();
-    const std::span<const int> fds = fd >= 0 ? std::span(&fd, 1) : std::span<const int>{};
-    const ssize_t sent = wire::send_with_fds(socket_.native_handle(), next.bytes, fds, MSG_DONTWAIT);
-    if (sent < 0 && errno == EAGAIN) {
-      boost::system::error_code failed;
-      co_await socket_.async_wait(net::local::stream_protocol::socket::wait_write,
-                                  net::redirect_error(net::use_awaitable, failed));
-      if (!failed) continue;
+  boost::system::error_code failed;
+  while (!outgoing_.empty() && !failed) {
+    if (send_now(outgoing_.front())) {
+      outgoing_.pop_front();
+      continue;
     }
-    if (sent < 0) {
-      outgoing_.clear();
-      break;
-    }
-    next.attached.reset();
-    next.bytes.erase(0, static_cast<std::size_t>(sent));
-    if (next.bytes.empty()) outgoing_.pop_front();
+    co_await socket_.async_wait(net::local::stream_protocol::socket::wait_write,
+                                net::redirect_error(net::use_awaitable, failed));
   }
+  outgoing_.clear();
   writing_ = false;
 }
 

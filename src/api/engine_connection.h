@@ -49,7 +49,8 @@ class EngineConnection final : public RunSink {
   void handle_running(const wire::Frame& frame);  // a run is going on
   net::awaitable<void> execute();
   void send(std::string bytes, UniqueFd attached = {});
-  void send_failure(const Error& error, Step step);
+  bool send_now(Outgoing& outgoing);
+  void send_failure(const StartFailure& failure);
 
   net::local::stream_protocol::socket socket_;
   EngineHost& host_;
@@ -62,6 +63,7 @@ class EngineConnection final : public RunSink {
   std::optional<RunSpec> pending_;
   std::uint64_t pending_bytes_ = 0;
   std::shared_ptr<Run> run_;
+  Admission::Owner owner_;
 };
 
 }  // namespace hutch

@@ -1,5 +1,6 @@
 #include "api/engine_server.h"
 
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -9,6 +10,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
+#include <thread>
 
 #include "api/engine_client.h"
 #include "api/engine_connection.h"
@@ -20,6 +22,8 @@ namespace {
 
 namespace fs = std::filesystem;
 using Local = net::local::stream_protocol;
+
+constexpr std::uint32_t kRunsPerCore = 8;
 
 // The templates with everything the keeper needs to know, the runner included.
 Result<std::vector<Template>> load_templates(const std::string& only) {
@@ -64,6 +68,24 @@ KeeperOptions keeper_options(const std::vector<Template>& templates, bool sweep)
   KeeperOptions options{.templates = templates, .sweep = sweep};
   if (const char* place = std::getenv("HUTCH_CGROUP")) options.cgroup_override = place;
   return options;
+}
+
+EngineOptions engine_options(const EngineSettings& settings, std::vector<Template> templates) {
+  const std::uint32_t cores = std::max(std::thread::hardware_concurrency(), 1U);
+  const std::uint32_t running = settings.most_running > 0 ? settings.most_running : kRunsPerCore * cores;
+  return {.templates = std::move(templates),
+          .ceiling = {.wall = settings.wall_ceiling},
+          .admission = {.most_running = running, .most_waiting = settings.most_waiting, .backlog = running},
+          .most_sessions = settings.most_sessions,
+          .pool = {.least = settings.pool_least, .most = settings.pool_most, .cores = cores}};
+}
+
+// Every run and every open shell takes a handful.
+void raise_open_files() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
 class EngineServer {
@@ -129,8 +151,11 @@ class EngineServer {
 }  // namespace
 
 std::string EngineSettings::identity() const {
-  return std::to_string(idle_exit.count()) + "/" + std::to_string(most_running) + "/" +
-         std::to_string(wall_ceiling.count());
+  std::string text = std::to_string(idle_exit.count()) + "/" + std::to_string(wall_ceiling.count());
+  for (const auto number : {most_running, most_waiting, most_sessions, pool_least, pool_most}) {
+    text += "/" + std::to_string(number);
+  }
+  return text;
 }
 
 Result<void> serve_engine(const EngineSettings& settings) {
@@ -142,10 +167,8 @@ Result<void> serve_engine(const EngineSettings& settings) {
   HUTCH_TRY(auto keeper, start_keeper(keeper_options(templates, true)));
 
   net::io_context context(1);
-  Engine engine(context.get_executor(), std::move(keeper),
-                {.templates = std::move(templates),
-                 .ceiling = {.wall = settings.wall_ceiling},
-                 .most_running = settings.most_running});
+  raise_open_files();
+  Engine engine(context.get_executor(), std::move(keeper), engine_options(settings, std::move(templates)));
   ::unlink(location.socket().c_str());  // the lock of whoever started us says that no other engine is there
   ::umask(0177);
   boost::system::error_code failed;
@@ -165,6 +188,7 @@ Result<void> serve_engine(const EngineSettings& settings) {
                        .idle_exit = settings.idle_exit});
   net::co_spawn(context, server.accept_clients(), net::detached);
   net::co_spawn(context, server.watch_keeper(), net::detached);
+  net::co_spawn(context, engine.tend_pool(), net::detached);
   net::co_spawn(context, server.leave_when_idle(settings.idle_exit), net::detached);
   context.run();
   return {};
@@ -179,9 +203,7 @@ Result<void> serve_private_engine(const EngineSettings& settings, int socket, co
   auto keeper = templates ? start_keeper(keeper_options(*templates, false)) : Result<KeeperHandle>(templates.error());
   if (keeper) {
     engine = std::make_unique<Engine>(context.get_executor(), std::move(*keeper),
-                                      EngineOptions{.templates = std::move(*templates),
-                                                    .ceiling = {.wall = settings.wall_ceiling},
-                                                    .most_running = settings.most_running});
+                                      engine_options(settings, std::move(*templates)));
     host.engine = engine.get();
     net::co_spawn(context, engine->listen(), net::detached);
   } else {

@@ -11,7 +11,11 @@ namespace hutch {
 
 struct EngineSettings {
   std::chrono::milliseconds idle_exit = std::chrono::minutes(10);
-  std::uint32_t most_running = 16;
+  std::uint32_t most_running = 0;  // 0: eight for each core
+  std::uint32_t most_waiting = 512;
+  std::uint32_t most_sessions = 1'000;
+  std::uint32_t pool_least = 1;
+  std::uint32_t pool_most = 8;
   std::chrono::milliseconds wall_ceiling = std::chrono::seconds(300);
   [[nodiscard]] std::string identity() const;
 };

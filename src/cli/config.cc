@@ -86,6 +86,10 @@ const std::vector<Key>& keys() {
       time_key("engine.max_timeout", [](Config& c) -> auto& { return c.engine.wall_ceiling; }),
       time_key("engine.idle_exit", [](Config& c) -> auto& { return c.engine.idle_exit; }),
       count_key("engine.max_running", [](Config& c) -> auto& { return c.engine.most_running; }),
+      count_key("engine.max_waiting", [](Config& c) -> auto& { return c.engine.most_waiting; }),
+      count_key("engine.max_sessions", [](Config& c) -> auto& { return c.engine.most_sessions; }),
+      count_key("engine.pool_min", [](Config& c) -> auto& { return c.engine.pool_least; }),
+      count_key("engine.pool_max", [](Config& c) -> auto& { return c.engine.pool_most; }),
   };
   return table;
 }

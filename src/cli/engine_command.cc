@@ -54,6 +54,13 @@ int engine_status(OutputFormat format) {
                                                      {"runs", status->runs},
                                                      {"running_now", status->running},
                                                      {"waiting", status->waiting},
+                                                     {"max_running", status->most_running},
+                                                     {"sessions", status->sessions},
+                                                     {"dying", status->dying},
+                                                     {"pool",
+                                                      {{"ready", status->pool_ready},
+                                                       {"hits", status->pool_hits},
+                                                       {"misses", status->pool_misses}}},
                                                      {"idle_exit_ms", status->idle_exit_ms},
                                                      {"templates", std::move(templates)},
                                                      {"limits", status->limits},
@@ -61,8 +68,11 @@ int engine_status(OutputFormat format) {
                                                      {"log", location->log().string()}}));
     return 0;
   }
-  fmt::print("engine {} up {:.0f} s: {} runs, {} running, {} waiting\n", status->pid,
-             static_cast<double>(status->uptime_ms) / 1000, status->runs, status->running, status->waiting);
+  fmt::print("engine {} up {:.0f} s: {} runs, {} of {} running, {} waiting, {} shells open, {} sandboxes going\n",
+             status->pid, static_cast<double>(status->uptime_ms) / 1000, status->runs, status->running,
+             status->most_running, status->waiting, status->sessions, status->dying);
+  fmt::print("made in advance: {} ready, {} starts found one, {} found none\n", status->pool_ready, status->pool_hits,
+             status->pool_misses);
   fmt::print("templates: {}\nlimits: {}\nsystem call filter: {}\nlog: {}\n", fmt::join(status->templates, ", "),
              status->limits, status->filter, location->log().string());
   fmt::print("leaves after {:g} idle minutes\n", static_cast<double>(status->idle_exit_ms) / 60'000);

@@ -111,17 +111,30 @@ void Cgroup::close_attach_fds() {
 
 Result<CgroupUsage> Cgroup::usage() const {
   if (!group_) return no_group();
-  const bool is_v1 = group_->tree->version == CgroupVersion::v1;
-  CgroupUsage usage;
-  HUTCH_TRY(const std::uint64_t cpu, cgroup_internal::read_number(group_->cpu.get(), is_v1 ? "" : "usage_usec"));
-  usage.cpu_us = is_v1 ? cpu / 1000 : cpu;
-  if (group_->peak) {
-    HUTCH_TRY(usage.peak_memory, cgroup_internal::read_number(group_->peak.get(), ""));
-  }
-  HUTCH_TRY(usage.memory_now, cgroup_internal::read_number(group_->memory.get(), ""));
-  HUTCH_TRY(usage.oom_kills, cgroup_internal::read_number(group_->oom.get(), "oom_kill"));
-  HUTCH_TRY(usage.process_limit_hits, cgroup_internal::read_number(group_->processes.get(), "max"));
-  return usage;
+  return group_->tree->version == CgroupVersion::v1 ? cgroup_internal::v1::usage(*group_)
+                                                    : cgroup_internal::v2::usage(*group_);
+}
+
+CgroupMeter Cgroup::take_meter() {
+  if (!group_ || !group_->meter.peak) return {};  // half a meter is none
+  group_->meter.version = group_->tree->version;
+  return std::exchange(group_->meter, {});
+}
+
+Result<CgroupMeter::Reading> CgroupMeter::read() const {
+  const auto number = [](int fd, std::string_view key) -> Result<std::uint64_t> {
+    std::array<char, 2048> buffer;
+    const ssize_t count = ::pread(fd, buffer.data(), buffer.size(), 0);
+    if (count < 0) return system_error(errno).during("read usage");
+    const auto found = cgroup_internal::find_number({buffer.data(), static_cast<std::size_t>(count)}, key);
+    if (!found) return make_error(ErrorCode::internal, "no number in a control group's file");
+    return *found;
+  };
+  Reading reading;
+  HUTCH_TRY(reading.cpu_us, number(cpu.get(), version == CgroupVersion::v1 ? "" : "usage_usec"));
+  if (version == CgroupVersion::v1) reading.cpu_us /= 1000;
+  HUTCH_TRY(reading.peak_memory, number(peak.get(), ""));
+  return reading;
 }
 
 void Cgroup::unthrottle() {
@@ -159,19 +172,18 @@ void Cgroup::kill_all() {
   }
 }
 
-Result<void> Cgroup::destroy() {
+Result<void> Cgroup::destroy(int attempts) {
   if (!group_) return {};
-  constexpr int kMostAttempts = 12;
   constexpr timespec kPause{.tv_sec = 0, .tv_nsec = 500'000};
   int error = 0;
-  for (int attempt = 0; attempt < kMostAttempts; ++attempt) {
+  for (int attempt = 0; attempt < attempts; ++attempt) {
+    if (attempt > 0) ::nanosleep(&kPause, nullptr);
     error = group_->remove();
     if (error == 0) {
       group_.reset();
       return {};
     }
     if (error != EBUSY) break;
-    ::nanosleep(&kPause, nullptr);
   }
   return system_error(error).during("remove control group " + group_->name);
 }

@@ -31,6 +31,19 @@ struct CgroupUsage {
   std::uint64_t process_limit_hits = 0;
 };
 
+// The two figures that every run ends with, for somebody who may read them without asking the keeper. Empty when
+// default-constructed, and where the kernel does not keep both.
+struct CgroupMeter {
+  struct Reading {
+    std::uint64_t cpu_us = 0;
+    std::uint64_t peak_memory = 0;
+  };
+  UniqueFd cpu, peak;
+  CgroupVersion version = CgroupVersion::v2;
+  explicit operator bool() const { return static_cast<bool>(cpu); }
+  [[nodiscard]] Result<Reading> read() const;
+};
+
 // One sandbox's control group. Empty when default-constructed: then every call but the destructor is an error.
 class Cgroup {
  public:
@@ -54,6 +67,7 @@ class Cgroup {
   void close_attach_fds();  // once the last child is in, to keep few descriptors open per sandbox
 
   [[nodiscard]] Result<CgroupUsage> usage() const;
+  CgroupMeter take_meter();  // once; for whoever reports the end of the run
 
   // Lifts the processor share, before a kill: a throttled process dies only when its turn comes.
   void unthrottle();
@@ -64,8 +78,9 @@ class Cgroup {
   // SIGKILL for every member; they may still be dying when it returns.
   void kill_all();
 
-  // Removes the group. EBUSY after a few milliseconds of trying means that members are still dying: call again later.
-  Result<void> destroy();
+  // Removes the group. EBUSY after so many attempts, half a millisecond apart, means that members are still dying: call
+  // again later.
+  Result<void> destroy(int attempts = 12);
 
  private:
   friend class CgroupRoot;

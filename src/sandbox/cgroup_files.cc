@@ -242,11 +242,9 @@ std::optional<std::uint64_t> find_number(std::string_view text, std::string_view
   return std::nullopt;
 }
 
-Result<std::uint64_t> read_number(int fd, std::string_view key) {
-  std::array<char, 2048> buffer;
-  const ssize_t count = ::pread(fd, buffer.data(), buffer.size(), 0);
-  if (count < 0) return system_error(errno).during("read usage");
-  const auto number = find_number({buffer.data(), static_cast<std::size_t>(count)}, key);
+Result<std::uint64_t> read_number(int directory, const std::string& path, std::string_view key) {
+  HUTCH_TRY(const std::string text, read_file(directory, path));
+  const auto number = find_number(text, key);
   if (!number) return make_error(ErrorCode::internal, "no " + std::string(key) + " in a control group's file");
   return *number;
 }

@@ -68,7 +68,7 @@ Result<void> give(int directory, std::span<const char* const> files, uid_t uid, 
 
 // The number after `key ` at the start of a line, or the first number when the key is empty.
 std::optional<std::uint64_t> find_number(std::string_view text, std::string_view key);
-Result<std::uint64_t> read_number(int fd, std::string_view key);
+Result<std::uint64_t> read_number(int directory, const std::string& path, std::string_view key);
 
 // A file that lists processes or threads, by directory and path.
 struct MemberList {
@@ -118,7 +118,7 @@ struct Group {
   std::string name;
   std::vector<bool> made;  // by hierarchy: the directory exists
   std::vector<UniqueFd> attach;
-  UniqueFd cpu, peak, memory, oom, processes;
+  CgroupMeter meter;
   std::optional<AppliedLimits> applied;
 
   Group() = default;
@@ -134,6 +134,7 @@ struct Group {
 namespace v1 {
 Result<std::vector<Hierarchy>> find(const CgroupSearch& search, std::span<const Mount> mounts);
 Result<void> open_files(Group& group);
+Result<CgroupUsage> usage(const Group& group);
 Result<void> apply(const Group& group, const AppliedLimits& limits);
 std::vector<MemberList> member_lists(const Group& group);
 Result<std::string> delegate(std::span<const Mount> mounts, uid_t uid, gid_t gid);
@@ -144,6 +145,7 @@ namespace v2 {
 Result<std::vector<Hierarchy>> find(const CgroupSearch& search, std::span<const Mount> mounts);
 bool offers_controllers(std::span<const Mount> mounts);
 Result<void> open_files(Group& group);
+Result<CgroupUsage> usage(const Group& group);
 Result<void> apply(const Group& group, const AppliedLimits& limits);
 bool kill(int directory, const std::string& path);  // false on kernels before 5.14
 Result<void> move_members(int from, int to);

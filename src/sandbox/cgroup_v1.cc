@@ -103,16 +103,25 @@ Result<void> open_files(Group& group) {
   }
   const int memory = tree.with(kMemory).directory.get();
   const int cpuacct = tree.with(kCpuacct).directory.get();
-  const int pids = tree.with(kPids).directory.get();
-  HUTCH_TRY(group.cpu, open_file(cpuacct, group.file("cpuacct.usage"), O_RDONLY));
-  HUTCH_TRY(group.peak, open_file(memory, group.file("memory.max_usage_in_bytes"), O_RDONLY));
-  HUTCH_TRY(group.memory, open_file(memory, group.file("memory.usage_in_bytes"), O_RDONLY));
-  HUTCH_TRY(group.oom, open_file(memory, group.file("memory.oom_control"), O_RDONLY));
-  HUTCH_TRY(group.processes, open_file(pids, group.file("pids.events"), O_RDONLY));
+  HUTCH_TRY(group.meter.cpu, open_file(cpuacct, group.file("cpuacct.usage"), O_RDONLY));
+  HUTCH_TRY(group.meter.peak, open_file(memory, group.file("memory.max_usage_in_bytes"), O_RDONLY));
   // What is the same for every sandbox is written here, so that apply() is short.
   const auto swappiness = write_file(memory, group.file("memory.swappiness"), "0");
   if (!swappiness && !is_missing(swappiness.error())) return swappiness.error();
   return write_file(tree.with(kCpu).directory.get(), group.file("cpu.cfs_period_us"), std::to_string(kCpuPeriodUs));
+}
+
+Result<CgroupUsage> usage(const Group& group) {
+  const int memory = group.tree->with(kMemory).directory.get();
+  CgroupUsage usage;
+  HUTCH_TRY(usage.cpu_us, read_number(group.tree->with(kCpuacct).directory.get(), group.file("cpuacct.usage"), ""));
+  usage.cpu_us /= 1000;
+  HUTCH_TRY(usage.peak_memory, read_number(memory, group.file("memory.max_usage_in_bytes"), ""));
+  HUTCH_TRY(usage.memory_now, read_number(memory, group.file("memory.usage_in_bytes"), ""));
+  HUTCH_TRY(usage.oom_kills, read_number(memory, group.file("memory.oom_control"), "oom_kill"));
+  HUTCH_TRY(usage.process_limit_hits,
+            read_number(group.tree->with(kPids).directory.get(), group.file("pids.events"), "max"));
+  return usage;
 }
 
 Result<void> apply(const Group& group, const AppliedLimits& limits) {

@@ -152,11 +152,8 @@ Result<void> open_files(Group& group) {
   HUTCH_TRY(auto directory, open_directory(top, group.name));
   const int own = directory.get();
   group.attach.push_back(std::move(directory));
-  HUTCH_TRY(group.cpu, open_file(own, "cpu.stat", O_RDONLY));
-  HUTCH_TRY(group.memory, open_file(own, "memory.current", O_RDONLY));
-  HUTCH_TRY(group.oom, open_file(own, "memory.events", O_RDONLY));
-  HUTCH_TRY(group.processes, open_file(own, "pids.events", O_RDONLY));
-  if (auto peak = open_file(own, "memory.peak", O_RDONLY)) group.peak = std::move(*peak);
+  HUTCH_TRY(group.meter.cpu, open_file(own, "cpu.stat", O_RDONLY));
+  if (auto peak = open_file(own, "memory.peak", O_RDONLY)) group.meter.peak = std::move(*peak);
   // What is the same for every sandbox is written here, so that apply() is short. A kernel without swap has no swap
   // limit, and one before 4.19 kills the largest process instead of all.
   for (const auto& [file, text] : {std::pair{"memory.swap.max", "0"}, std::pair{"memory.oom.group", "1"}}) {
@@ -164,6 +161,17 @@ Result<void> open_files(Group& group) {
     if (!written && written.error().system_errno != ENOENT) return written;
   }
   return {};
+}
+
+Result<CgroupUsage> usage(const Group& group) {
+  const int top = group.tree->hierarchies.front().directory.get();
+  CgroupUsage usage;
+  HUTCH_TRY(usage.cpu_us, read_number(top, group.file("cpu.stat"), "usage_usec"));
+  usage.peak_memory = read_number(top, group.file("memory.peak"), "").value_or(0);  // Linux 5.19
+  HUTCH_TRY(usage.memory_now, read_number(top, group.file("memory.current"), ""));
+  HUTCH_TRY(usage.oom_kills, read_number(top, group.file("memory.events"), "oom_kill"));
+  HUTCH_TRY(usage.process_limit_hits, read_number(top, group.file("pids.events"), "max"));
+  return usage;
 }
 
 Result<void> apply(const Group& group, const AppliedLimits& limits) {

@@ -165,6 +165,16 @@ ShellDescriptors Shell::descriptors() const {
   return result;
 }
 
+void Shell::close_entrances() {
+  for (UniqueFd* fd : {&workspace_, &landlock_, &pid_, &net_, &ipc_, &uts_, &cgroup_namespace_, &mount_, &user_}) {
+    fd->reset();
+  }
+  if (cgroup_) {
+    cgroup_->close_attach_fds();
+    proc_.reset();  // only the watchdog reads it
+  }
+}
+
 void Shell::kill() const { kernel::pidfd_send_signal(init_pidfd_.get(), SIGKILL); }
 
 }  // namespace hutch

@@ -58,6 +58,8 @@ class Shell {
   [[nodiscard]] const IdMap& ids() const { return ids_; }
   [[nodiscard]] const StepLog& steps() const { return steps_; }
   [[nodiscard]] std::optional<Cgroup>& cgroup() { return cgroup_; }
+  // Once a runner is in and the engine has what it needs: a sandbox that lives long holds few descriptors.
+  void close_entrances();
   // SIGKILL for init, and with it for every process of the sandbox.
   void kill() const;
 

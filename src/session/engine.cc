@@ -52,10 +52,21 @@ Limits limits_of(const wire::RunLimits& asked) {
       .to_limits();
 }
 
+PoolOptions pool_options(PoolOptions options, const KeeperHello& hello) {
+  options.weaker_limits = hello.cgroup.empty();
+  return options;
+}
+
 }  // namespace
 
 Engine::Engine(net::any_io_executor executor, KeeperHandle keeper, EngineOptions options)
-    : executor_(executor), keeper_(executor, std::move(keeper)), options_(std::move(options)) {}
+    : executor_(executor),
+      keeper_(executor, std::move(keeper)),
+      options_(std::move(options)),
+      admission_(executor, options_.admission),
+      pool_(executor, keeper_, options_.templates.size(), pool_options(options_.pool, keeper_.hello())) {
+  keeper_.on_gone = [this] { admission_.note_dying(keeper_.dying()); };
+}
 
 Result<void> Engine::validate_request(RunSpec& spec) const {
   const auto& request = spec.request;
@@ -102,38 +113,71 @@ Result<std::shared_ptr<Run>> Engine::admit(RunSpec spec, RunSink& sink) {
   HUTCH_TRY(validate_request(spec));
   spec.validation_us =
       static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - begin).count());
-  return std::make_shared<Run>(executor_, keeper_, workers_, std::move(spec), sink);
+  return std::make_shared<Run>(executor_, keeper_, pool_, workers_, std::move(spec), sink);
 }
 
-net::awaitable<std::expected<wire::Record, StartFailure>> Engine::execute(std::shared_ptr<Run> run) {
-  const auto begin = Clock::now();
-  if (running_ >= options_.most_running) {
-    Event turn(executor_);
-    waiting_.push_back(&turn);
-    co_await turn.wait();  // whoever finishes hands its slot over, in order of arrival
-    run->note_wait(Clock::now() - begin);
-  } else {
-    ++running_;
-  }
+StartFailure Engine::at_capacity(std::string what) const {
+  const auto retry = admission_.retry_after();
+  return {.error = make_error(ErrorCode::limit, std::move(what))
+                       .with_hint("try again in " + std::to_string((retry.count() + 999) / 1000) + " s"),
+          .retry_after = retry};
+}
+
+net::awaitable<std::expected<wire::Record, StartFailure>> Engine::execute(std::shared_ptr<Run> run,
+                                                                          Admission::Owner owner) {
   ++runs_;
-  auto record = co_await run->execute();
-  if (waiting_.empty()) {
-    --running_;
-  } else {
-    waiting_.front()->set();
-    waiting_.pop_front();
+  if (run->is_shell()) {  // takes a place only while a cell runs
+    if (sessions_ >= options_.most_sessions) {
+      co_return std::unexpected(at_capacity(std::to_string(sessions_) + " shells are open, and no more may be"));
+    }
+    ++sessions_;
+    auto record = co_await run->execute();
+    --sessions_;
+    co_return record;
   }
+  const auto arrived = Clock::now();
+  if (!co_await admission_.enter(owner)) {
+    co_return std::unexpected(at_capacity("the engine is at capacity: " + std::to_string(admission_.running()) +
+                                          " run and " + std::to_string(admission_.waiting()) + " wait"));
+  }
+  const auto begin = Clock::now();
+  run->note_wait(begin - arrived);
+  pool_.note_load(admission_.running());
+  auto record = co_await run->execute();
+  leave(begin);
   co_return record;
+}
+
+net::awaitable<void> Engine::run_cell(std::shared_ptr<Run> run, std::string code, Admission::Owner owner) {
+  co_await admission_.enter_again(owner);
+  const auto begin = Clock::now();
+  pool_.note_load(admission_.running());
+  run->send_cell(std::move(code));
+  co_await run->wait_for_cell();
+  leave(begin);
+}
+
+void Engine::leave(Clock::time_point since) {
+  admission_.leave(Clock::now() - since);
+  admission_.note_dying(keeper_.dying());
+  pool_.note_load(admission_.running());
 }
 
 wire::EngineStatus Engine::status() const {
   wire::EngineStatus status{.pid = static_cast<std::uint32_t>(::getpid()),
                             .runs = runs_,
-                            .running = running_,
-                            .waiting = static_cast<std::uint32_t>(waiting_.size()),
+                            .running = admission_.running(),
+                            .waiting = admission_.waiting(),
+                            .most_running = admission_.most_running(),
+                            .sessions = sessions_,
+                            .dying = static_cast<std::uint32_t>(keeper_.dying()),
                             .filter = filter_hash()};
   status.uptime_ms = static_cast<std::uint64_t>(
       std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - started_).count());
+  const auto pool = pool_.counts();
+  status.pool_ready = pool.ready;
+  status.pool_hits = pool.hits;
+  status.pool_misses = pool.misses;
   for (const auto& entry : options_.templates) status.templates.push_back(entry.name);
   const auto& hello = keeper_.hello();
   status.limits = hello.cgroup.empty() ? "none: " + hello.cgroup_problem : hello.cgroup;

@@ -1,11 +1,12 @@
 // The engine: templates, keeper and the runs that are going on. The only door from outside to sandboxes.
 #pragma once
 
-#include <deque>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "session/admission.h"
+#include "session/ready_pool.h"
 #include "session/run.h"
 #include "zygote/template.h"
 
@@ -14,7 +15,9 @@ namespace hutch {
 struct EngineOptions {
   std::vector<Template> templates;
   LimitCeiling ceiling;
-  std::uint32_t most_running = 16;  // runs at once; more wait their turn
+  AdmissionOptions admission;
+  std::uint32_t most_sessions = 1'000;  // shells, which may be idle
+  PoolOptions pool;
 };
 
 class Engine {
@@ -23,25 +26,30 @@ class Engine {
 
   // Checks the request and makes a run of it; nothing has been started yet. Every string in it is hostile.
   Result<std::shared_ptr<Run>> admit(RunSpec spec, RunSink& sink);
-  // Waits for a slot and executes.
-  net::awaitable<std::expected<wire::Record, StartFailure>> execute(std::shared_ptr<Run> run);
+  // Waits for a place and executes; refuses when too many wait. Owners take turns.
+  net::awaitable<std::expected<wire::Record, StartFailure>> execute(std::shared_ptr<Run> run, Admission::Owner owner);
+  // A cell of a shell that execute() has under way.
+  net::awaitable<void> run_cell(std::shared_ptr<Run> run, std::string code, Admission::Owner owner);
 
   net::awaitable<void> listen() { return keeper_.listen(); }
+  net::awaitable<void> tend_pool() { return pool_.tend(); }
   [[nodiscard]] wire::EngineStatus status() const;
-  [[nodiscard]] bool idle() const { return running_ == 0 && waiting_.empty(); }
   [[nodiscard]] bool lost() const { return keeper_.lost(); }
 
  private:
   Result<void> validate_request(RunSpec& spec) const;
+  StartFailure at_capacity(std::string what) const;
+  void leave(Clock::time_point since);
 
   net::any_io_executor executor_;
   KeeperLink keeper_;
   net::thread_pool workers_{1};
   EngineOptions options_;
+  Admission admission_;
+  ReadyPool pool_;
   Clock::time_point started_ = Clock::now();
   std::uint64_t runs_ = 0;
-  std::uint32_t running_ = 0;
-  std::deque<Event*> waiting_;
+  std::uint32_t sessions_ = 0;
 };
 
 }  // namespace hutch

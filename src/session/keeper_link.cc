@@ -42,11 +42,12 @@ void KeeperLink::signal(std::uint64_t run, int number) {
   std::ignore = send(KeeperRequestKind::signal, SignalRequest{.run = run, .signal = number});
 }
 
-void KeeperLink::ask_usage(std::uint64_t run) {
-  std::ignore = send(KeeperRequestKind::usage, UsageRequest{.run = run});
-}
+void KeeperLink::ask_usage(const UsageRequest& request) { std::ignore = send(KeeperRequestKind::usage, request); }
+void KeeperLink::limit(const LimitRequest& request) { std::ignore = send(KeeperRequestKind::limit, request); }
+void KeeperLink::stock(const StockRequest& request) { std::ignore = send(KeeperRequestKind::stock, request); }
 
 void KeeperLink::release(std::uint64_t run) {
+  if (!lost_) dying_.insert(run);
   std::ignore = send(KeeperRequestKind::release, ReleaseRequest{.run = run});
 }
 
@@ -57,7 +58,7 @@ net::awaitable<void> KeeperLink::listen() {
     co_await socket_.async_wait(net::posix::stream_descriptor::wait_read,
                                 net::redirect_error(net::use_awaitable, failed));
     if (failed) break;
-    std::array<int, kStartedFds> fds{};
+    std::array<int, kStartedFds + kMeterFds> fds{};
     std::size_t fd_count = 0;
     const ssize_t got = wire::receive_with_fds(socket_.native_handle(), bytes, fds, fd_count, MSG_DONTWAIT);
     if (got < 0 && errno == EAGAIN) continue;
@@ -67,6 +68,7 @@ net::awaitable<void> KeeperLink::listen() {
     dispatch(std::string_view(bytes).substr(0, static_cast<std::size_t>(got)), std::move(attached));
   }
   lost_ = true;
+  dying_.clear();
   const auto runs = runs_;  // a listener may dismiss itself
   for (const auto& [number, run] : runs) run->on_keeper_lost();
 }
@@ -81,7 +83,7 @@ void KeeperLink::dispatch(std::string_view packet, std::vector<UniqueFd> attache
     case KeeperReplyKind::hello:
       return;
     case KeeperReplyKind::started:
-      if (const auto reply = wire::decode<StartedReply>(payload); reply && attached.size() == kStartedFds) {
+      if (const auto reply = wire::decode<StartedReply>(payload); reply && attached.size() >= kStartedFds) {
         if (auto* run = find(reply->run)) run->on_started(*reply, std::move(attached));
       }
       return;
@@ -98,6 +100,17 @@ void KeeperLink::dispatch(std::string_view packet, std::vector<UniqueFd> attache
     case KeeperReplyKind::usage:
       if (const auto reply = wire::decode<UsageReply>(payload)) {
         if (auto* run = find(reply->run)) run->on_usage(reply->usage);
+      }
+      return;
+    case KeeperReplyKind::limited:
+      if (const auto reply = wire::decode<LimitedReply>(payload)) {
+        if (auto* run = find(reply->run)) run->on_limited();
+      }
+      return;
+    case KeeperReplyKind::gone:
+      if (const auto reply = wire::decode<GoneReply>(payload)) {
+        dying_.erase(reply->run);
+        if (on_gone) on_gone();
       }
       return;
   }

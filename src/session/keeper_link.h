@@ -2,7 +2,9 @@
 #pragma once
 
 #include <boost/asio/posix/stream_descriptor.hpp>
+#include <functional>
 #include <map>
+#include <set>
 #include <vector>
 
 #include "base/result.h"
@@ -20,6 +22,7 @@ class KeeperListener {
   virtual void on_failed(const FailedReply& reply) = 0;
   virtual void on_exited(const ExitedReply& reply) = 0;
   virtual void on_usage(const UsageNumbers& usage) = 0;
+  virtual void on_limited() = 0;
   virtual void on_keeper_lost() = 0;
 };
 
@@ -35,12 +38,19 @@ class KeeperLink {
   [[nodiscard]] bool lost() const { return lost_; }
 
   std::uint64_t enlist(KeeperListener& listener);  // the run's number
+  void hand_over(std::uint64_t run, KeeperListener& listener) { runs_[run] = &listener; }
   void dismiss(std::uint64_t run);
 
   Result<void> start(const StartRequest& request);
   void signal(std::uint64_t run, int number);
-  void ask_usage(std::uint64_t run);
+  void ask_usage(const UsageRequest& request);
+  void limit(const LimitRequest& request);
+  void stock(const StockRequest& request);
   void release(std::uint64_t run);
+
+  // Sandboxes that are being taken apart. `on_gone` hears of each that is gone.
+  [[nodiscard]] std::size_t dying() const { return dying_.size(); }
+  std::function<void()> on_gone;
 
   net::awaitable<void> listen();  // until the keeper is gone
 
@@ -53,6 +63,7 @@ class KeeperLink {
   pid_t pid_;
   net::posix::stream_descriptor socket_;
   std::map<std::uint64_t, KeeperListener*> runs_;
+  std::set<std::uint64_t> dying_;
   std::uint64_t next_run_ = 1;
   bool lost_ = false;
 };

@@ -1,108 +1,188 @@
 #include "session/run.h"
 
 #include <fcntl.h>
-#include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <boost/asio/buffer.hpp>
+#include <boost/asio/detached.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/write.hpp>
+#include <array>
+#include <cerrno>
 #include <csignal>
 
 #include "base/id.h"
 #include "base/sha256.h"
-#include "wire/fd_passing.h"
 #include "wire/frame.h"
 
 namespace hutch {
 namespace {
 
 constexpr auto kDrainTime = std::chrono::seconds(1);   // after the last process of the sandbox was killed
+constexpr auto kDeathTime = std::chrono::seconds(5);   // from SIGKILL to the last process
+constexpr auto kAnswerTime = std::chrono::seconds(1);  // of the keeper
 constexpr auto kStartTime = std::chrono::seconds(60);  // a zygote that imports a lot
 constexpr auto kWeakerInterval = std::chrono::milliseconds(20);
 constexpr auto kShortestInterval = std::chrono::milliseconds(10);
 constexpr std::uint64_t kMostDenials = 2'000;
+constexpr int kMostLastReads = 64;  // of a stream whose program is over, but that somebody still writes to
+
+thread_local std::array<char, 64 << 10> chunk;  // what is being moved from here to there; never across a wait
 
 }  // namespace
 
-Run::Run(net::any_io_executor executor, KeeperLink& keeper, net::thread_pool& workers, RunSpec spec, RunSink& sink)
+Run::Run(net::any_io_executor executor, KeeperLink& keeper, ReadyPool& pool, net::thread_pool& workers, RunSpec spec,
+         RunSink& sink)
     : executor_(executor),
       keeper_(keeper),
+      pool_(pool),
       workers_(workers),
       spec_(std::move(spec)),
       sink_(sink),
       tasks_(executor),
+      link_(executor),
       from_client_(executor),
-      input_(executor),
-      output_(executor),
-      error_(executor),
-      control_(executor),
-      listener_(executor),
       wall_timer_(executor),
       watch_timer_(executor),
       begun_(executor),
       ready_(executor),
+      limited_(executor),
+      ended_event_(executor),
       exited_(executor),
-      drained_(executor) {}
+      drained_(executor),
+      usage_heard_(executor),
+      cell_over_(executor) {}
 
 net::awaitable<std::expected<wire::Record, StartFailure>> Run::execute() {
   const auto self = shared_from_this();
-  if (auto begun = start(); !begun) co_return std::unexpected(StartFailure{.error = std::move(begun).error()});
-  co_await begun_.wait_until(asked_ + kStartTime);
-  if (started_ && !failure_) {
-    tasks_.spawn(send_tasks());
-    tasks_.spawn(feed_input());
-    tasks_.spawn(read_stream(output_, wire::Stream::out));
-    tasks_.spawn(read_stream(error_, wire::Stream::err));
-    tasks_.spawn(read_control());
+  if (failure_) co_return std::unexpected(std::move(*failure_));  // cancelled while it waited
+  asked_ = Clock::now();
+  started_at_ns_ =
+      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+  from_client_.assign(spec_.input.release());
+  if (auto link = pool_.claim(start_request())) {
+    co_await claim(std::move(*link));
+  } else {
+    co_await start();
   }
-
-  if (!co_await ready_.wait_until(asked_ + kStartTime)) {
+  if (!failure_ && !co_await ready_.wait_until(asked_ + kStartTime)) {
     failure_ = StartFailure{.error = make_error(ErrorCode::timed_out, "the sandbox did not start in time")};
   }
   if (!failure_) {
     tasks_.spawn(answer_denials());
     tasks_.spawn(watch_usage());
-    co_await exited_.wait();
-    co_await drained_.wait_until(Clock::now() + kDrainTime);
+    co_await wait_for_end();
   }
   drained_at_ = Clock::now();
   over_ = true;
-  boost::system::error_code ignored;
+  cell_over_.set();
   wall_timer_.cancel();
   watch_timer_.cancel();
+  boost::system::error_code ignored;
   from_client_.close(ignored);
-  input_.close(ignored);
-  output_.close(ignored);
-  error_.close(ignored);
-  control_.close(ignored);
-  listener_.close(ignored);
-  co_await tasks_.join();
+  if (!said_finished_) link_.close();
 
   Collection files;
   if (!failure_) files = co_await collect();
-  keeper_.release(number_);
-  keeper_.dismiss(number_);
-  if (failure_) co_return std::unexpected(std::move(*failure_));
-  wire::Record record = make_record(files);
+  std::optional<wire::Record> record;
+  if (!failure_) record = make_record(files);
   for (auto& file : files.files) sink_.on_file(std::move(file));
-  co_return record;
+  net::co_spawn(executor_, leave(self), net::detached);  // the answer goes first
+  if (failure_) co_return std::unexpected(std::move(*failure_));
+  co_return std::move(*record);
 }
 
-Result<void> Run::start() {
-  number_ = keeper_.enlist(*this);
-  asked_ = Clock::now();
-  started_at_ns_ =
-      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
-  const StartRequest request{.run = number_,
-                             .template_index = spec_.template_index,
-                             .warm = !spec_.request.cold,
-                             .weaker_limits = spec_.request.weaker_limits,
-                             .limits = LimitNumbers::from(spec_.limits),
-                             .fault = spec_.fault};
-  auto sent = keeper_.start(request);
-  if (!sent) keeper_.dismiss(number_);
-  return sent;
+// What nobody waits for any more.
+net::awaitable<void> Run::leave([[maybe_unused]] std::shared_ptr<Run> self) {
+  co_await net::post(executor_, net::use_awaitable);
+  keeper_.dismiss(link_.number);
+  keeper_.release(link_.number);
+  link_.close();
+  co_await tasks_.join();
+}
+
+StartRequest Run::start_request() const {
+  return {.run = link_.number,
+          .template_index = spec_.template_index,
+          .warm = !spec_.request.cold,
+          .weaker_limits = spec_.request.weaker_limits,
+          .limits = LimitNumbers::from(spec_.limits),
+          .fault = spec_.fault};
+}
+
+// A sandbox that was made in advance: only its limits may have to change before the code goes in.
+net::awaitable<void> Run::claim(SandboxLink link) {
+  link_ = std::move(link);
+  claimed_ = true;
+  started_ = true;
+  keeper_.hand_over(link_.number, *this);
+  if (const auto asked = start_request().limits; !asked.same_group_limits(LimitNumbers::from(Limits{}))) {
+    keeper_.limit({.run = link_.number, .limits = asked});
+    if (!co_await limited_.wait_until(asked_ + kStartTime)) {
+      failure_ = StartFailure{.error = make_error(ErrorCode::timed_out, "the keeper does not answer")};
+    }
+    if (failure_) co_return;
+  }
+  walls_are_up();
+  spawn_pumps();
+}
+
+net::awaitable<void> Run::start() {
+  link_.number = keeper_.enlist(*this);
+  if (auto sent = keeper_.start(start_request()); !sent) {
+    failure_ = StartFailure{.error = std::move(sent).error()};
+    co_return;
+  }
+  co_await begun_.wait_until(asked_ + kStartTime);
+  if (started_ && !failure_) spawn_pumps();
+}
+
+void Run::spawn_pumps() {
+  tasks_.spawn(send_tasks());
+  tasks_.spawn(feed_input());
+  tasks_.spawn(read_stream(link_.output, wire::Stream::out));
+  tasks_.spawn(read_stream(link_.error, wire::Stream::err));
+  tasks_.spawn(read_control());
+}
+
+void Run::walls_are_up() {
+  up_ = Clock::now();
+  running_ = up_;
+  if (!is_shell()) arm_wall_limit();
+  begun_.set();
+  ready_.set();
+}
+
+// Until the program is over, its output is here and its figures are known. A program that says so itself has written
+// everything it will ever write; one that just goes is over when the keeper has seen its last process die.
+net::awaitable<void> Run::wait_for_end() {
+  co_await ended_event_.wait();
+  if (failure_) co_return;
+  if (!said_finished_) {
+    co_await exited_.wait();
+    co_await drained_.wait_until(Clock::now() + kDrainTime);
+    co_return;
+  }
+  const bool clean = wait_status_ == 0 && !python_;
+  const auto reading = clean && link_.meter ? link_.meter.read() : Result<CgroupMeter::Reading>(CgroupMeter::Reading{});
+  if (clean && link_.meter && reading) {
+    usage_.cpu_us = reading->cpu_us - std::min(link_.cpu_before_us, reading->cpu_us);
+    usage_.peak_memory = reading->peak_memory;
+    usage_.from_cgroup = true;
+  } else {
+    co_await ask_usage();
+  }
+  if (spec_.files.empty() && is_empty(link_.workspace.get())) co_return;
+  // Files are looked at when nobody is left who could change them.
+  keeper_.signal(link_.number, SIGKILL);
+  co_await exited_.wait_until(Clock::now() + kDeathTime);
+}
+
+net::awaitable<void> Run::ask_usage() {
+  usage_heard_.reset();
+  keeper_.ask_usage({.run = link_.number});
+  co_await usage_heard_.wait_until(Clock::now() + kAnswerTime);
 }
 
 net::awaitable<void> Run::send_tasks() {
@@ -110,7 +190,7 @@ net::awaitable<void> Run::send_tasks() {
   boost::system::error_code failed;
   for (auto& file : spec_.files) {
     bytes = wire::make_frame(wire::TaskType::put_file, file);
-    co_await net::async_write(control_, net::buffer(bytes), net::redirect_error(net::use_awaitable, failed));
+    co_await net::async_write(link_.control, net::buffer(bytes), net::redirect_error(net::use_awaitable, failed));
     if (failed) co_return;
   }
   auto& request = spec_.request;
@@ -123,10 +203,10 @@ net::awaitable<void> Run::send_tasks() {
                                                                          .arguments = request.arguments,
                                                                          .environment = request.environment});
   }
-  co_await net::async_write(control_, net::buffer(bytes), net::redirect_error(net::use_awaitable, failed));
+  co_await net::async_write(link_.control, net::buffer(bytes), net::redirect_error(net::use_awaitable, failed));
   for (; !early_cells_.empty(); early_cells_.pop_front()) {
     arm_wall_limit();
-    co_await net::async_write(control_, net::buffer(early_cells_.front()),
+    co_await net::async_write(link_.control, net::buffer(early_cells_.front()),
                               net::redirect_error(net::use_awaitable, failed));
   }
   tasks_sent_ = true;
@@ -134,33 +214,42 @@ net::awaitable<void> Run::send_tasks() {
 
 // The client's pipe is not the program's: what a sandbox holds was made for it alone.
 net::awaitable<void> Run::feed_input() {
-  std::string chunk(64 << 10, '\0');
   boost::system::error_code failed;
   while (!failed) {
-    const std::size_t size =
-        co_await from_client_.async_read_some(net::buffer(chunk), net::redirect_error(net::use_awaitable, failed));
+    co_await from_client_.async_wait(net::posix::stream_descriptor::wait_read,
+                                     net::redirect_error(net::use_awaitable, failed));
     if (failed) break;
-    co_await net::async_write(input_, net::buffer(chunk, size), net::redirect_error(net::use_awaitable, failed));
+    std::string piece;
+    const ssize_t got = ::read(from_client_.native_handle(), chunk.data(), chunk.size());
+    if (got <= 0) break;
+    piece.assign(chunk.data(), static_cast<std::size_t>(got));
+    co_await net::async_write(link_.input, net::buffer(piece), net::redirect_error(net::use_awaitable, failed));
   }
   boost::system::error_code ignored;
-  input_.close(ignored);
+  link_.input.close(ignored);
   from_client_.close(ignored);
 }
 
 net::awaitable<void> Run::read_stream(net::posix::stream_descriptor& from, wire::Stream stream) {
-  std::string chunk(64 << 10, '\0');
-  for (;;) {
-    boost::system::error_code failed;
-    const std::size_t size =
-        co_await from.async_read_some(net::buffer(chunk), net::redirect_error(net::use_awaitable, failed));
-    if (failed || size == 0) break;
-    keep_output(stream, std::string_view(chunk).substr(0, size));
-  }
+  boost::system::error_code failed;
+  do {
+    co_await from.async_wait(net::posix::stream_descriptor::wait_read,
+                             net::redirect_error(net::use_awaitable, failed));
+  } while (!failed && read_available(from, stream));
   if (--open_streams_ == 0) drained_.set();
+}
+
+// One piece of what is there; false at the end.
+bool Run::read_available(net::posix::stream_descriptor& from, wire::Stream stream) {
+  const ssize_t got = ::read(from.native_handle(), chunk.data(), chunk.size());
+  if (got <= 0) return got < 0 && errno == EAGAIN;
+  keep_output(stream, {chunk.data(), static_cast<std::size_t>(got)});
+  return true;
 }
 
 // The cap counts bytes, not lines, over both streams; what is beyond it ends the run.
 void Run::keep_output(wire::Stream stream, std::string_view data) {
+  if (over_) return;
   output_bytes_ += data.size();
   const std::uint64_t room = spec_.limits.output.count - kept_bytes_;
   const std::string_view kept = data.substr(0, room);
@@ -173,84 +262,80 @@ void Run::keep_output(wire::Stream stream, std::string_view data) {
 }
 
 net::awaitable<void> Run::read_control() {
-  wire::FrameBuffer frames(wire::kMaxRunnerFrame);
-  for (;;) {
-    boost::system::error_code failed;
-    co_await control_.async_wait(net::local::stream_protocol::socket::wait_read,
-                                 net::redirect_error(net::use_awaitable, failed));
-    if (failed || !receive_control(frames)) break;
+  const auto handle = [this](const wire::Frame& frame) { return handle_frame(frame); };
+  while (co_await link_.readable()) {
+    if (!link_.receive(handle)) break;
   }
   // A sandbox that ends without a word before its walls are up has failed; the keeper's reply may say why.
-  if (!got_ready_ && !over_ && !failure_ && started_) fail_early();
-}
-
-// Until `ready` a descriptor may come along; afterwards there is no room for one, so none can be smuggled in.
-bool Run::receive_control(wire::FrameBuffer& frames) {
-  std::array<char, 32 << 10> chunk;
-  int fd = -1;
-  std::size_t fd_count = 0;
-  const std::span<int> room = got_ready_ ? std::span<int>{} : std::span<int>(&fd, 1);
-  const ssize_t got = wire::receive_with_fds(control_.native_handle(), chunk, room, fd_count, MSG_DONTWAIT);
-  if (got < 0) return errno == EAGAIN;
-  if (got == 0) return false;
-  if (fd_count == 1 && !listener_.is_open()) listener_.assign(fd);
-  frames.append({chunk.data(), static_cast<std::size_t>(got)});
-  for (;;) {
-    auto frame = frames.next();
-    if (!frame) return false;  // nonsense: stop listening, the exit status tells the rest
-    if (!*frame) return true;
-    if (!handle_frame(**frame)) return false;
-  }
+  if (!link_.walls_up && !over_ && !failure_) fail_early();
 }
 
 bool Run::handle_frame(const wire::Frame& frame) {
+  if (said_finished_) return false;
   switch (static_cast<wire::RunnerType>(frame.type)) {
-    case wire::RunnerType::ready: {
-      const auto message = wire::decode<wire::Ready>(frame.payload);
-      if (!message || got_ready_) return false;
-      got_ready_ = true;
-      join_steps_ = message->step_end_ns;
-      up_ = Clock::now();
-      running_ = up_;
-      if (spec_.request.mode == wire::RunMode::script) arm_wall_limit();
-      begun_.set();
-      ready_.set();
+    case wire::RunnerType::ready:
+      walls_are_up();
       return true;
-    }
-    case wire::RunnerType::setup_failed: {
-      const auto message = wire::decode<wire::SetupFailed>(frame.payload);
-      if (!message || message->step > static_cast<std::uint8_t>(Step::last)) return false;
-      const auto step = static_cast<Step>(message->step);
-      // After `ready` our own code speaks once more: when a cold start's exec fails, before any of the user's.
-      if (got_ready_ && (step != Step::execute || !spec_.request.cold || running_ != up_)) return false;
-      failure_ = StartFailure{.error = system_error(static_cast<int>(message->error_number))
-                                           .during("make sandbox: " + std::string(name_of(step))),
-                              .step = step};
-      begun_.set();
-      ready_.set();
+    case wire::RunnerType::rested:  // only before it is claimed
       return false;
-    }
+    case wire::RunnerType::setup_failed:
+      return handle_setup_failed(frame);
     case wire::RunnerType::started:
       if (running_ == up_) running_ = Clock::now();
-      return got_ready_;
+      return link_.walls_up;
     case wire::RunnerType::error: {
       auto message = wire::decode<wire::PythonError>(frame.payload);
-      if (!message || !got_ready_) return false;
+      if (!message || !link_.walls_up) return false;
       python_ = std::move(*message);
       return true;
     }
     case wire::RunnerType::cell_done: {
       const auto message = wire::decode<wire::CellDone>(frame.payload);
-      if (!message || spec_.request.mode != wire::RunMode::shell) return false;
+      if (!message || !is_shell()) return false;
       wall_timer_.cancel();
+      cell_over_.set();
       sink_.on_cell_done(message->status);
       return true;
+    }
+    case wire::RunnerType::finished: {
+      const auto message = wire::decode<wire::Finished>(frame.payload);
+      if (!message || !link_.walls_up || ended_ != Ended::by_itself) return false;
+      said_finished_ = true;
+      finished_ = Clock::now();
+      wait_status_ = W_EXITCODE(message->exit_code, 0);
+      wall_timer_.cancel();
+      // What it wrote is in the pipes by now; what others go on writing is not waited for.
+      for (int i = 0; i < kMostLastReads && open_streams_ > 0; ++i) {
+        const std::uint64_t before = output_bytes_;
+        read_available(link_.output, wire::Stream::out);
+        read_available(link_.error, wire::Stream::err);
+        if (output_bytes_ == before) break;
+      }
+      ended_event_.set();
+      return false;
     }
   }
   return false;
 }
 
+bool Run::handle_setup_failed(const wire::Frame& frame) {
+  const auto message = wire::decode<wire::SetupFailed>(frame.payload);
+  if (!message || message->step > static_cast<std::uint8_t>(Step::last)) return false;
+  const auto step = static_cast<Step>(message->step);
+  // After `ready` our own code speaks once more: when a cold start's exec fails, before any of the user's.
+  if (link_.walls_up && (step != Step::execute || !spec_.request.cold || running_ != up_)) return false;
+  failure_ = StartFailure{.error = system_error(static_cast<int>(message->error_number))
+                                       .during("make sandbox: " + std::string(name_of(step))),
+                          .step = step};
+  begun_.set();
+  ready_.set();
+  ended_event_.set();
+  return false;
+}
+
 void Run::send_cell(std::string code) {
+  if (ended_event_.is_set() || failure_) return;
+  cell_over_.reset();
   if (!tasks_sent_) {  // the sandbox is still being made
     early_cells_.push_back(wire::make_frame(wire::TaskType::run_cell, wire::RunCell{.code = std::move(code)}));
     return;
@@ -259,15 +344,15 @@ void Run::send_cell(std::string code) {
   auto frame =
       std::make_shared<std::string>(wire::make_frame(wire::TaskType::run_cell, wire::RunCell{.code = std::move(code)}));
   const auto self = shared_from_this();
-  net::async_write(control_, net::buffer(*frame), [self, frame](const boost::system::error_code&, std::size_t) {});
+  net::async_write(link_.control, net::buffer(*frame), [self, frame](const boost::system::error_code&, std::size_t) {});
 }
 
-void Run::interrupt() { keeper_.signal(number_, SIGINT); }
+void Run::interrupt() { keeper_.signal(link_.number, SIGINT); }
 
 void Run::end(Ended reason) {
-  if (over_ || ended_ != Ended::by_itself || exited_.is_set()) return;
+  if (over_ || ended_ != Ended::by_itself || ended_event_.is_set()) return;
   ended_ = reason;
-  keeper_.signal(number_, SIGKILL);
+  keeper_.signal(link_.number, SIGKILL);
   if (!started_ && reason == Ended::cancelled) fail_early();
 }
 
@@ -281,11 +366,11 @@ void Run::arm_wall_limit() {
 }
 
 net::awaitable<void> Run::answer_denials() {
-  while (listener_.is_open()) {
+  while (link_.listener.is_open()) {
     boost::system::error_code failed;
-    co_await listener_.async_wait(net::posix::stream_descriptor::wait_read,
+    co_await link_.listener.async_wait(net::posix::stream_descriptor::wait_read,
                                   net::redirect_error(net::use_awaitable, failed));
-    if (failed || !denials_.answer_one(listener_.native_handle())) co_return;
+    if (failed || !denials_.answer_one(link_.listener.native_handle())) co_return;
     if (denials_.total() > kMostDenials) end(Ended::denial_flood);
   }
 }
@@ -294,7 +379,7 @@ net::awaitable<void> Run::answer_denials() {
 // at short intervals.
 net::awaitable<void> Run::watch_usage() {
   const bool weaker = keeper_.hello().cgroup.empty();
-  while (!over_ && !exited_.is_set()) {
+  while (!over_ && !ended_event_.is_set()) {
     const auto used = std::chrono::milliseconds(usage_.cpu_us / 1000);
     const auto left = spec_.limits.cpu > used ? spec_.limits.cpu - used : std::chrono::milliseconds(0);
     const auto earliest = std::chrono::milliseconds(left.count() * 100 / std::max(spec_.limits.cpu_percent, 1U));
@@ -302,7 +387,7 @@ net::awaitable<void> Run::watch_usage() {
     boost::system::error_code failed;
     co_await watch_timer_.async_wait(net::redirect_error(net::use_awaitable, failed));
     if (failed) co_return;
-    keeper_.ask_usage(number_);
+    keeper_.ask_usage({.run = link_.number});
     watch_timer_.expires_after(kShortestInterval);  // the answer comes meanwhile
     co_await watch_timer_.async_wait(net::redirect_error(net::use_awaitable, failed));
     if (failed) co_return;
@@ -313,21 +398,18 @@ void Run::on_usage(const UsageNumbers& usage) {
   if (exited_.is_set()) return;
   const std::uint64_t peak = std::max(usage_.peak_memory, usage.peak_memory);
   usage_ = usage;
+  usage_.cpu_us -= std::min(link_.cpu_before_us, usage.cpu_us);
   usage_.peak_memory = peak;
-  if (usage.cpu_us / 1000 >= static_cast<std::uint64_t>(spec_.limits.cpu.count())) end(Ended::cpu_limit);
+  usage_heard_.set();
+  if (usage_.cpu_us / 1000 >= static_cast<std::uint64_t>(spec_.limits.cpu.count())) end(Ended::cpu_limit);
   if (usage.from_cgroup) return;  // the kernel sees to the rest
   if (usage.memory_now > spec_.limits.memory.count) end(Ended::memory_limit);
   if (usage.processes > spec_.limits.processes) end(Ended::process_limit);
 }
 
 void Run::on_started(const StartedReply& reply, std::vector<UniqueFd> fds) {
-  started_ = reply;
-  workspace_ = std::move(fds[0]);
-  input_.assign(fds[1].release());
-  output_.assign(fds[2].release());
-  error_.assign(fds[3].release());
-  control_.assign(net::local::stream_protocol(), fds[4].release());
-  from_client_.assign(spec_.input.release());
+  started_ = true;
+  link_.adopt(reply, std::move(fds));
   begun_.set();
 }
 
@@ -340,17 +422,22 @@ void Run::on_failed(const FailedReply& reply) {
                           .step = reply.step};
   begun_.set();
   ready_.set();
+  limited_.set();
 }
 
 void Run::on_exited(const ExitedReply& reply) {
-  const UsageNumbers before = usage_;
-  wait_status_ = reply.wait_status;
-  usage_ = reply.usage;
-  usage_.peak_memory = std::max(usage_.peak_memory, before.peak_memory);
-  if (!usage_.from_cgroup) usage_.processes = std::max(usage_.processes, before.processes);
-  finished_ = Clock::now();
+  if (!said_finished_) {
+    const UsageNumbers before = usage_;
+    wait_status_ = reply.wait_status;
+    usage_ = reply.usage;
+    usage_.cpu_us -= std::min(link_.cpu_before_us, usage_.cpu_us);
+    usage_.peak_memory = std::max(usage_.peak_memory, before.peak_memory);
+    if (!usage_.from_cgroup) usage_.processes = std::max(usage_.processes, before.processes);
+    finished_ = Clock::now();
+  }
   exited_.set();
-  if (!got_ready_ && !failure_) fail_early();
+  ended_event_.set();
+  if (!link_.walls_up && !failure_) fail_early();
 }
 
 // The sandbox ended before its walls were up: because we ended it, or for a reason that nobody told.
@@ -367,7 +454,9 @@ void Run::on_keeper_lost() {
                                        .with_hint("run it again: a new engine starts by itself")};
   begun_.set();
   ready_.set();
+  limited_.set();
   exited_.set();
+  ended_event_.set();
 }
 
 net::awaitable<Collection> Run::collect() {
@@ -375,7 +464,7 @@ net::awaitable<Collection> Run::collect() {
   std::map<std::string, Sha256> hashes;
   for (const auto& file : spec_.files) hashes[file.path].update(file.data);
   for (auto& [path, hash] : hashes) inputs.emplace(path, hash.hex());
-  const int workspace = workspace_.get();
+  const int workspace = link_.workspace.get();
   if (inputs.empty() && is_empty(workspace)) co_return collect_files(workspace, inputs, false, spec_.limits.scratch);
   const bool keep_open = spec_.request.want_files;
   co_await net::post(workers_, net::use_awaitable);  // hashing must not hold up other runs

@@ -1,7 +1,6 @@
 // One run, from request to record: the order of execute() is the order of what happens.
 #pragma once
 
-#include <boost/asio/local/stream_protocol.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/thread_pool.hpp>
 #include <deque>
@@ -16,10 +15,11 @@
 #include "session/denials.h"
 #include "session/error_table.h"
 #include "session/keeper_link.h"
+#include "session/ready_pool.h"
+#include "session/sandbox_link.h"
 #include "session/task_group.h"
 #include "session/workspace.h"
 #include "wire/engine_messages.h"
-#include "wire/frame.h"
 
 namespace hutch {
 
@@ -48,43 +48,56 @@ struct RunSpec {
 struct StartFailure {
   Error error;
   Step step = Step::none;
+  std::chrono::milliseconds retry_after{0};  // 0: trying again is no remedy
 };
 
 class Run final : public KeeperListener, public std::enable_shared_from_this<Run> {
  public:
-  Run(net::any_io_executor executor, KeeperLink& keeper, net::thread_pool& workers, RunSpec spec, RunSink& sink);
+  Run(net::any_io_executor executor, KeeperLink& keeper, ReadyPool& pool, net::thread_pool& workers, RunSpec spec,
+      RunSink& sink);
 
-  // The record, or why there is none. The sandbox is being taken apart when this returns.
+  // The record, or why there is none. The sandbox is taken apart afterwards.
   net::awaitable<std::expected<wire::Record, StartFailure>> execute();
 
   void note_wait(Clock::duration waited) {
     spec_.waited_us = static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(waited).count());
   }
+  [[nodiscard]] bool is_shell() const { return spec_.request.mode == wire::RunMode::shell; }
   void cancel() { end(Ended::cancelled); }
   void interrupt();
   void send_cell(std::string code);
+  net::awaitable<void> wait_for_cell() { return cell_over_.wait(); }
 
  private:
   void on_started(const StartedReply& reply, std::vector<UniqueFd> fds) override;
   void on_failed(const FailedReply& reply) override;
   void on_exited(const ExitedReply& reply) override;
   void on_usage(const UsageNumbers& usage) override;
+  void on_limited() override { limited_.set(); }
   void on_keeper_lost() override;
 
-  Result<void> start();
+  net::awaitable<void> start();
+  net::awaitable<void> claim(SandboxLink link);
+  [[nodiscard]] StartRequest start_request() const;
+  void spawn_pumps();
+  void walls_are_up();
   void end(Ended reason);
   void fail_early();
   void arm_wall_limit();
   net::awaitable<void> send_tasks();
   net::awaitable<void> feed_input();
   net::awaitable<void> read_stream(net::posix::stream_descriptor& from, wire::Stream stream);
+  bool read_available(net::posix::stream_descriptor& from, wire::Stream stream);
   net::awaitable<void> read_control();
-  bool receive_control(wire::FrameBuffer& frames);
   bool handle_frame(const wire::Frame& frame);
+  bool handle_setup_failed(const wire::Frame& frame);
   net::awaitable<void> answer_denials();
   net::awaitable<void> watch_usage();
+  net::awaitable<void> wait_for_end();
+  net::awaitable<void> ask_usage();
   void keep_output(wire::Stream stream, std::string_view data);
   net::awaitable<Collection> collect();
+  net::awaitable<void> leave(std::shared_ptr<Run> self);
   wire::Record make_record(const Collection& files);
   [[nodiscard]] std::vector<wire::StepTime> step_times() const;
   void add_start(std::vector<wire::StepTime>& steps, std::uint64_t ready_us) const;
@@ -93,42 +106,40 @@ class Run final : public KeeperListener, public std::enable_shared_from_this<Run
 
   net::any_io_executor executor_;
   KeeperLink& keeper_;
+  ReadyPool& pool_;
   net::thread_pool& workers_;
   RunSpec spec_;
   RunSink& sink_;
   TaskGroup tasks_;
-  std::uint64_t number_ = 0;
-
-  net::posix::stream_descriptor from_client_;  // standard input, on its way to
-  net::posix::stream_descriptor input_;
-  net::posix::stream_descriptor output_;
-  net::posix::stream_descriptor error_;
-  net::local::stream_protocol::socket control_;
-  net::posix::stream_descriptor listener_;
+  SandboxLink link_;
+  net::posix::stream_descriptor from_client_;  // standard input, on its way in
   net::steady_timer wall_timer_;
   net::steady_timer watch_timer_;
-  Event begun_;    // the keeper has started it, or never will
-  Event ready_;    // every wall is up, or it never will be
-  Event exited_;   // the keeper said so
-  Event drained_;  // both streams are at their end
+  Event begun_;        // the keeper has started it, or never will
+  Event ready_;        // every wall is up, or it never will be
+  Event limited_;      // the limits stand, or never will
+  Event ended_event_;  // the runner said that it is finished, or it is gone
+  Event exited_;       // the keeper said that nothing of it lives
+  Event drained_;      // both streams are at their end
+  Event usage_heard_;
+  Event cell_over_;  // or the whole shell
   int open_streams_ = 2;
   std::deque<std::string> early_cells_;  // that came before the shell could take them
   bool tasks_sent_ = false;
 
   std::optional<StartFailure> failure_;
-  std::optional<StartedReply> started_;
-  UniqueFd workspace_;
-  std::vector<std::uint64_t> join_steps_;
   std::optional<wire::PythonError> python_;
   Denials denials_;
   Ended ended_ = Ended::by_itself;
+  bool started_ = false;
+  bool claimed_ = false;  // from the pool
+  bool said_finished_ = false;
   bool over_ = false;
   int wait_status_ = 0;
   UsageNumbers usage_;
   std::uint64_t output_bytes_ = 0;
   std::uint64_t kept_bytes_ = 0;
   bool truncated_[2] = {false, false};
-  bool got_ready_ = false;
 
   std::int64_t started_at_ns_ = 0;
   Clock::time_point asked_;

@@ -63,7 +63,7 @@ std::vector<wire::StepTime> Run::step_times() const {
   add("check the request", spec_.validation_us);
   if (spec_.waited_us > 0) add("wait for a slot", spec_.waited_us);
   const std::uint64_t ready_us = us_between(asked_, up_);
-  if (started_->runner_was_ready) {
+  if (claimed_) {
     add("sandbox and fork: made in advance", 0);
     add("messages and scheduling", ready_us);
   } else {
@@ -80,19 +80,19 @@ void Run::add_start(std::vector<wire::StepTime>& steps, std::uint64_t ready_us) 
   const auto add = [&](std::string name, std::uint64_t us) {
     steps.push_back({.name = std::move(name), .duration_us = us});
   };
-  std::uint64_t named_us = started_->fork_ns / 1000;
-  if (!started_->shell_was_ready) {
-    for (const auto& step : started_->shell_steps) {
+  std::uint64_t named_us = link_.started.fork_ns / 1000;
+  if (!link_.started.shell_was_ready) {
+    for (const auto& step : link_.started.shell_steps) {
       add("shell: " + std::string(name_of(step.step)), step.ns / 1000);
       named_us += step.ns / 1000;
     }
   } else {
     add("shell: made in advance", 0);
   }
-  add("fork", started_->fork_ns / 1000);
-  for (std::size_t i = 1; i < join_steps_.size(); ++i) {
+  add("fork", link_.started.fork_ns / 1000);
+  for (std::size_t i = 1; i < link_.join_steps.size(); ++i) {
     const auto step = static_cast<Step>(static_cast<std::size_t>(Step::join_cgroup) + i);
-    const std::uint64_t ns = join_steps_[i] > join_steps_[i - 1] ? join_steps_[i] - join_steps_[i - 1] : 0;
+    const std::uint64_t ns = link_.join_steps[i] > link_.join_steps[i - 1] ? link_.join_steps[i] - link_.join_steps[i - 1] : 0;
     if (step > Step::last) break;
     add("join: " + std::string(name_of(step)), ns / 1000);
     named_us += ns / 1000;

@@ -23,6 +23,7 @@ class Event {
     set_ = true;
     timer_.cancel();
   }
+  void reset() { set_ = false; }
   [[nodiscard]] bool is_set() const { return set_; }
   net::awaitable<void> wait() {
     boost::system::error_code ignored;

@@ -12,7 +12,7 @@
 
 namespace hutch::wire {
 
-inline constexpr std::uint32_t kEngineProtocol = 1;
+inline constexpr std::uint32_t kEngineProtocol = 2;
 inline constexpr std::uint32_t kMaxEngineFrame = 24U << 20;
 inline constexpr std::uint32_t kFileChunk = 1U << 20;
 
@@ -90,9 +90,10 @@ struct Failed {
   std::string hint;
   std::string code;  // sandbox_start_failed, bad_arguments, unknown_template, ...
   std::string step;  // of sandbox/steps.h, or empty
+  std::uint64_t retry_after_ms = 0;  // 0: trying again is no remedy
   template <class A>
   void fields(A& a) {
-    a(message), a(hint), a(code), a(step);
+    a(message), a(hint), a(code), a(step), a(retry_after_ms);
   }
 };
 
@@ -102,13 +103,19 @@ struct EngineStatus {
   std::uint64_t runs = 0;
   std::uint32_t running = 0;
   std::uint32_t waiting = 0;
+  std::uint32_t most_running = 0;
+  std::uint32_t sessions = 0;    // open shells
+  std::uint32_t dying = 0;       // sandboxes being taken apart
+  std::uint32_t pool_ready = 0;  // runners that wait for a task
+  std::uint64_t pool_hits = 0, pool_misses = 0;
   std::uint64_t idle_exit_ms = 0;
   std::vector<std::string> templates;
   std::string limits;  // "cgroup v1: memory, cpu, cpuacct, pids", or why there are none
   std::string filter;  // hash of the system call filter
   template <class A>
   void fields(A& a) {
-    a(pid), a(uptime_ms), a(runs), a(running), a(waiting), a(idle_exit_ms), a(templates), a(limits), a(filter);
+    a(pid), a(uptime_ms), a(runs), a(running), a(waiting), a(most_running), a(sessions), a(dying);
+    a(pool_ready), a(pool_hits), a(pool_misses), a(idle_exit_ms), a(templates), a(limits), a(filter);
   }
 };
 

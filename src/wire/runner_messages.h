@@ -1,6 +1,6 @@
 // What the engine and the code inside a sandbox say to each other, over one stream socket. Everything that comes from
-// the runner after `ready` is input from an attacker: it is capped, parsed strictly, and never decides an exit code,
-// a time, a size or an identity.
+// the runner after `ready` is input from an attacker: it is capped, parsed strictly, and decides nothing but what the
+// program could decide anyway: when it ends, and with which code.
 //
 // A frame is: u32 length of what follows, u8 type, payload. runner/wire.py is the other half of this file.
 #pragma once
@@ -63,7 +63,15 @@ struct RunCell {
 };
 
 // Runner to engine. `ready` and `setup_failed` are sent by our own code before the first user instruction.
-enum class RunnerType : std::uint8_t { ready = 64, setup_failed = 65, started = 66, error = 67, cell_done = 68 };
+enum class RunnerType : std::uint8_t {
+  ready = 64,
+  setup_failed = 65,
+  started = 66,
+  error = 67,
+  cell_done = 68,
+  rested = 69,  // made in advance, rehearsed, ready for a task; no payload
+  finished = 70,
+};
 
 // Every wall is up. Carries the monotonic time at which each step of joining ended, for `--explain`.
 struct Ready {
@@ -112,6 +120,16 @@ struct CellDone {
   template <class A>
   void fields(A& a) {
     a(status);
+  }
+};
+
+// The program is over and everything it wrote is in the pipes; the runner waits to be killed. Said so that a result
+// need not wait until the kernel has taken the process apart.
+struct Finished {
+  std::uint8_t exit_code = 0;
+  template <class A>
+  void fields(A& a) {
+    a(exit_code);
   }
 };
 

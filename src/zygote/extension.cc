@@ -182,7 +182,9 @@ PyObject* serve(PyObject*, PyObject* args) {
     if (got != static_cast<ssize_t>(sizeof(request)) || fd_count != kFixedForkFds + request.cgroup_file_count) {
       ::_exit(0);  // the keeper is gone, and with it every reason to live
     }
-    if (serve_one(request, {fds.data(), fd_count})) return PyLong_FromLong(kControlFd);
+    if (serve_one(request, {fds.data(), fd_count})) {
+      return Py_BuildValue("iO", kControlFd, request.in_advance ? Py_True : Py_False);
+    }
   }
 }
 
@@ -200,7 +202,8 @@ PyMethodDef methods[] = {
     {"reseed_at", reseed_at, METH_VARARGS,
      "reseed_at(address, size): fill this memory with random bytes in each child."},
     {"serve", serve, METH_VARARGS,
-     "serve(fd, preload_us): fork runners on request; returns the control descriptor, in the child only."},
+     "serve(fd, preload_us): fork runners on request; returns the control descriptor, and whether the child was made\n"
+     "in advance, in the child only."},
     {nullptr, nullptr, 0, nullptr},
 };
 

@@ -17,7 +17,6 @@ namespace hutch {
 struct KeeperOptions {
   std::vector<Template> templates;
   std::string cgroup_override;  // tests: a subtree to use instead of the one we would find
-  std::uint32_t spare_shells = 1;
   bool sweep = true;  // remove what a dead engine left; one that lives for a single run does not take the time
 };
 

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 
 #include "sandbox/kernel.h"
 #include "zygote/cold_start.h"
@@ -19,6 +20,7 @@ namespace {
 
 constexpr std::uint64_t kForksPerZygote = 1'000;  // forks of one share its address layout and hash seed
 constexpr std::uint32_t kMostSpareFailures = 3;
+constexpr std::uint32_t kMostSpares = 64;
 constexpr std::uint64_t kTimeToLeaveNs = 2'000'000'000;
 constexpr int kRetryMs = 5;  // a control group whose last member is still dying
 
@@ -53,17 +55,14 @@ bool KeeperLoop::serve_once() {
     waiting.push_back({.fd = prepared.next_spare ? prepared.next_spare->socket() : -1, .events = POLLIN, .revents = 0});
   }
   int ready = ::poll(waiting.data(), waiting.size(), 0);
-  if (ready == 0) {
-    if (!anybody_running()) {  // never at the cost of a program that is running
-      refill();
-      for (std::uint32_t i = 0; i < prepared_.size(); ++i) recycle_zygote(i);
-    }
-    const bool dying = std::ranges::any_of(sandboxes_, [](const auto& entry) { return entry.second.released; });
-    for (std::size_t i = 0; i < prepared_.size(); ++i) {
+  if (ready == 0) {  // nobody waits for us: time to get ready for the next
+    for (std::uint32_t i = 0; i < prepared_.size(); ++i) {
+      refill(i);
+      recycle_zygote(i);
       if (prepared_[i].next_zygote) waiting[2 + 2 * i].fd = prepared_[i].next_zygote->socket();
       if (prepared_[i].next_spare) waiting[3 + 2 * i].fd = prepared_[i].next_spare->socket();
     }
-    ready = ::poll(waiting.data(), waiting.size(), dying ? kRetryMs : -1);
+    ready = ::poll(waiting.data(), waiting.size(), dying_.empty() ? -1 : kRetryMs);
   }
   if (ready < 0 && errno != EINTR) return false;
   if (waiting[1].revents != 0) reap();
@@ -96,7 +95,7 @@ void KeeperLoop::take_everything_apart() {
     prepared.next_spare.reset();
   }
   for (auto& [run, sandbox] : sandboxes_) {
-    sandbox.released = true;
+    if (!std::exchange(sandbox.released, true)) dying_.push_back(run);
     sandbox.shell.kill();
   }
   const std::uint64_t deadline = kernel::monotonic_ns() + kTimeToLeaveNs;
@@ -106,11 +105,6 @@ void KeeperLoop::take_everything_apart() {
     reap();
     finish_released();
   }
-}
-
-bool KeeperLoop::anybody_running() const {
-  return std::ranges::any_of(sandboxes_,
-                             [](const auto& entry) { return !entry.second.released && !entry.second.parked; });
 }
 
 bool KeeperLoop::receive_request() {
@@ -135,10 +129,19 @@ bool KeeperLoop::receive_request() {
     case KeeperRequestKind::usage: {
       auto request = wire::decode<UsageRequest>(payload);
       if (!request) return false;
-      const auto found = sandboxes_.find(request->run);
-      if (found == sandboxes_.end()) return true;
-      send_packet(engine_.get(), KeeperReplyKind::usage,
-                  UsageReply{.run = request->run, .usage = usage_of(found->second)}, {});
+      handle_usage(*request);
+      return true;
+    }
+    case KeeperRequestKind::limit: {
+      auto request = wire::decode<LimitRequest>(payload);
+      if (!request) return false;
+      handle_limit(*request);
+      return true;
+    }
+    case KeeperRequestKind::stock: {
+      auto request = wire::decode<StockRequest>(payload);
+      if (!request || request->template_index >= prepared_.size()) return false;
+      prepared_[request->template_index].spare_wanted = std::min(request->shells, kMostSpares);
       return true;
     }
     case KeeperRequestKind::release: {
@@ -162,11 +165,33 @@ void KeeperLoop::handle_signal(const SignalRequest& request) {
   if (!sandbox.runner_gone) ::kill(sandbox.runner, request.signal);
 }
 
+void KeeperLoop::handle_usage(const UsageRequest& request) {
+  const auto found = sandboxes_.find(request.run);
+  if (found == sandboxes_.end()) return;
+  auto& sandbox = found->second;
+  if (request.forget_peak && sandbox.shell.cgroup()) sandbox.shell.cgroup()->forget_peak();
+  send_packet(engine_.get(), KeeperReplyKind::usage, UsageReply{.run = request.run, .usage = usage_of(sandbox)}, {});
+}
+
+void KeeperLoop::handle_limit(const LimitRequest& request) {
+  const auto found = sandboxes_.find(request.run);
+  if (found == sandboxes_.end()) return;
+  auto& group = found->second.shell.cgroup();
+  if (group) {
+    if (auto applied = group->apply(request.limits.to_limits()); !applied) {
+      return fail(StartRequest{.run = request.run}, Step::cgroup, applied.error());
+    }
+  }
+  send_packet(engine_.get(), KeeperReplyKind::limited, LimitedReply{.run = request.run}, {});
+}
+
 void KeeperLoop::handle_release(std::uint64_t run) {
   const auto found = sandboxes_.find(run);
-  if (found == sandboxes_.end()) return;
+  if (found == sandboxes_.end()) {  // it never came to be
+    return send_packet(engine_.get(), KeeperReplyKind::gone, GoneReply{.run = run}, {});
+  }
   found->second.shell.kill();
-  found->second.released = true;
+  if (!std::exchange(found->second.released, true)) dying_.push_back(run);
   finish_released();
 }
 
@@ -208,6 +233,12 @@ void KeeperLoop::next_zygote_readable(std::uint32_t index) {
   prepared.next_zygote.reset();  // the old one ends when its socket closes
 }
 
+KeeperLoop::Sandbox& KeeperLoop::keep(std::uint64_t run, Sandbox sandbox) {
+  by_process_[sandbox.shell.init_pid()] = run;
+  if (sandbox.runner > 0) by_process_[sandbox.runner] = run;
+  return sandboxes_.emplace(run, std::move(sandbox)).first->second;
+}
+
 void KeeperLoop::reap() {
   signalfd_siginfo drained[16];
   while (::read(signals_.get(), drained, sizeof(drained)) > 0) {
@@ -220,41 +251,44 @@ void KeeperLoop::reap() {
     for (auto& prepared : prepared_) {
       if (prepared.zygote && prepared.zygote->ready() && prepared.zygote->pid() == pid) prepared.zygote.reset();
     }
-    for (auto& [run, sandbox] : sandboxes_) {
-      if (sandbox.shell.init_pid() == pid) sandbox.init_gone = true;
-      if (sandbox.runner == pid && !sandbox.runner_gone) {
-        runner_ended(run, sandbox, status, microseconds(used.ru_utime) + microseconds(used.ru_stime),
-                     static_cast<std::uint64_t>(used.ru_maxrss) << 10);
+    const auto known = by_process_.find(pid);
+    if (known == by_process_.end()) {  // perhaps an empty shell's init: nobody can use that shell any more
+      for (auto& prepared : prepared_) {
+        std::erase_if(prepared.spare, [pid](const Shell& shell) { return shell.init_pid() == pid; });
       }
+      continue;
     }
+    const std::uint64_t run = known->second;
+    by_process_.erase(known);
+    process_ended(pid, run, sandboxes_.at(run), status, used);
   }
 }
 
-// The runner's end is the sandbox's end: whatever it left running is killed before anybody looks at its files.
-void KeeperLoop::runner_ended(std::uint64_t run, Sandbox& sandbox, int wait_status, std::uint64_t rusage_cpu_us,
-                              std::uint64_t rusage_peak) {
-  sandbox.runner_gone = true;
-  if (sandbox.parked) {  // before it was ever used: another is made when there is need
-    for (auto& prepared : prepared_) {
-      if (prepared.parked == run) prepared.parked.reset();
+// The runner's end is the sandbox's end: whatever it left running is killed, and only when nothing lives is the engine
+// told, so nobody changes files that are being looked at.
+void KeeperLoop::process_ended(pid_t pid, std::uint64_t run, Sandbox& sandbox, int wait_status, const rusage& used) {
+  auto& words = sandbox.last_words;
+  if (pid == sandbox.runner) {
+    sandbox.runner_gone = true;
+    words = {.run = run, .wait_status = wait_status, .usage = usage_of(sandbox)};
+    if (!words.usage.from_cgroup) {
+      words.usage.cpu_us = std::max(words.usage.cpu_us, microseconds(used.ru_utime) + microseconds(used.ru_stime));
+      words.usage.peak_memory = std::max(words.usage.peak_memory, static_cast<std::uint64_t>(used.ru_maxrss) << 10);
     }
-    sandbox.released = true;
-    return sandbox.shell.kill();
+    if (!sandbox.init_gone) sandbox.shell.kill();
+  } else {
+    sandbox.init_gone = true;
   }
-  ExitedReply reply{.run = run, .wait_status = wait_status, .usage = usage_of(sandbox)};
-  sandbox.shell.kill();
-  if (!reply.usage.from_cgroup) {
-    reply.usage.cpu_us = std::max(reply.usage.cpu_us, rusage_cpu_us);
-    reply.usage.peak_memory = std::max(reply.usage.peak_memory, rusage_peak);
-  }
-  send_packet(engine_.get(), KeeperReplyKind::exited, reply, {});
+  if (!sandbox.runner_gone || !sandbox.init_gone || sandbox.released) return;
+  if (sandbox.shell.cgroup()) words.usage = usage_of(sandbox);
+  send_packet(engine_.get(), KeeperReplyKind::exited, words, {});
 }
 
-UsageNumbers KeeperLoop::usage_of(Sandbox& sandbox) const {
+UsageNumbers KeeperLoop::usage_of(Sandbox& sandbox) {
   if (!sandbox.shell.cgroup()) return usage_from_proc(sandbox.shell.proc(), sandbox.image);
   const auto usage = sandbox.shell.cgroup()->usage();
   if (!usage) return {};
-  return {.cpu_us = usage->cpu_us > sandbox.cpu_before ? usage->cpu_us - sandbox.cpu_before : 0,
+  return {.cpu_us = usage->cpu_us,
           .peak_memory = usage->peak_memory,
           .memory_now = usage->memory_now,
           .oom_kills = usage->oom_kills,
@@ -263,33 +297,34 @@ UsageNumbers KeeperLoop::usage_of(Sandbox& sandbox) const {
 }
 
 void KeeperLoop::finish_released() {
-  for (auto at = sandboxes_.begin(); at != sandboxes_.end();) {
-    auto& sandbox = at->second;
-    const bool gone = sandbox.released && sandbox.runner_gone && sandbox.init_gone;
-    const bool removed = gone && (!sandbox.shell.cgroup() || sandbox.shell.cgroup()->destroy().has_value());
-    at = removed ? sandboxes_.erase(at) : std::next(at);
-  }
+  std::erase_if(dying_, [this](std::uint64_t run) {
+    const auto found = sandboxes_.find(run);
+    auto& sandbox = found->second;
+    if (!sandbox.runner_gone || !sandbox.init_gone) return false;
+    if (sandbox.shell.cgroup() && !sandbox.shell.cgroup()->destroy(1)) return false;  // a member is still dying
+    sandboxes_.erase(found);
+    if (run < kFirstOwnNumber) send_packet(engine_.get(), KeeperReplyKind::gone, GoneReply{.run = run}, {});
+    return true;
+  });
 }
 
 void KeeperLoop::retire(Shell shell) {
   shell.kill();
-  sandboxes_.emplace(next_retired_++, Sandbox{.shell = std::move(shell), .runner_gone = true, .released = true});
+  const std::uint64_t run = next_own_number_++;
+  keep(run, Sandbox{.shell = std::move(shell), .runner_gone = true, .released = true});
+  dying_.push_back(run);
 }
 
-void KeeperLoop::refill() {
-  for (std::uint32_t i = 0; i < prepared_.size(); ++i) {
-    auto& prepared = prepared_[i];
-    if (!prepared.zygote || !prepared.zygote->ready()) continue;
-    if (!prepared.parked && !prepared.spare.empty()) park(i);
-    if (prepared.next_spare) continue;
-    if (prepared.spare.size() >= options_.spare_shells || prepared.spare_failures >= kMostSpareFailures) continue;
-    Step failed = Step::none;
-    auto birth = begin_shell(i, Limits{}, tools_.cgroups.has_value(), Step::none, failed);
-    if (birth) {
-      prepared.next_spare = std::move(*birth);
-    } else {
-      ++prepared.spare_failures;
-    }
+void KeeperLoop::refill(std::uint32_t index) {
+  auto& prepared = prepared_[index];
+  if (prepared.next_spare || prepared.spare.size() >= prepared.spare_wanted) return;
+  if (!prepared.mounts || prepared.spare_failures >= kMostSpareFailures) return;
+  Step failed = Step::none;
+  auto birth = begin_shell(index, Limits{}, tools_.cgroups.has_value(), Step::none, failed);
+  if (birth) {
+    prepared.next_spare = std::move(*birth);
+  } else {
+    ++prepared.spare_failures;
   }
 }
 

@@ -1,6 +1,8 @@
 // The keeper's one loop: requests from the engine, deaths of children, readiness of zygotes.
 #pragma once
 
+#include <sys/resource.h>
+
 #include <map>
 #include <optional>
 #include <string>
@@ -44,8 +46,8 @@ class KeeperLoop {
     std::optional<ZygoteProcess> zygote;
     std::optional<ZygoteProcess> next_zygote;  // takes over when it is ready
     std::uint32_t zygote_failures = 0;         // in a row
-    std::optional<std::uint64_t> parked;       // number of the sandbox whose runner waits for a task
     std::vector<Shell> spare;
+    std::size_t spare_wanted = 0;
     std::optional<ShellBirth> next_spare;  // being made
     std::uint32_t spare_failures = 0;      // in a row; a start that works resets it
   };
@@ -56,10 +58,7 @@ class KeeperLoop {
     Shell shell;
     std::uint64_t image = 0;  // memory it shares with its zygote
     pid_t runner = -1;
-    Streams engine_ends;           // until the engine has them
-    std::uint64_t cpu_before = 0;  // microseconds used before the program's own
-    std::uint64_t fork_ns = 0;
-    bool parked = false;
+    ExitedReply last_words;  // of the runner; sent when init is gone too
     bool runner_gone = false;
     bool init_gone = false;
     bool released = false;
@@ -69,11 +68,13 @@ class KeeperLoop {
   bool receive_request();
   void handle_start(const StartRequest& request);
   void begin(const StartRequest& request);
-  [[nodiscard]] bool can_claim(const StartRequest& request) const;
-  Result<void> claim(const StartRequest& request);
-  void park(std::uint32_t index);
-  Result<Sandbox> launch(const StartRequest& request, Shell shell, Step& failed);
-  void tell_started(const StartRequest& request, Sandbox& sandbox, bool shell_was_ready, bool runner_was_ready);
+  struct Launched {
+    Sandbox sandbox;
+    Streams engine_ends;
+    std::uint64_t fork_ns = 0;
+  };
+  Result<Launched> launch(const StartRequest& request, Shell shell, Step& failed);
+  void tell_started(const StartRequest& request, Launched& launched, bool shell_was_ready);
   static Result<void> make_streams(Streams& runner, Streams& engine);
   Result<void> prepare_template(Prepared& prepared, const Template& source, const StartRequest& request);
   Result<ShellBirth> begin_shell(std::uint32_t index, const Limits& limits, bool with_cgroup, Step fault, Step& failed);
@@ -81,21 +82,22 @@ class KeeperLoop {
   Result<ForkReply> start_warm(const StartRequest& request, Shell& shell, const Streams& streams);
   Result<ForkReply> start_cold(const StartRequest& request, Shell& shell, const Streams& streams);
   void handle_signal(const SignalRequest& request);
+  void handle_usage(const UsageRequest& request);
+  void handle_limit(const LimitRequest& request);
   void handle_release(std::uint64_t run);
   void zygote_readable(std::uint32_t index);
   void recycle_zygote(std::uint32_t index);
   void next_zygote_readable(std::uint32_t index);
   void birth_readable(std::uint32_t index);
-  [[nodiscard]] bool anybody_running() const;
+  Sandbox& keep(std::uint64_t run, Sandbox sandbox);
   void reap();
-  void runner_ended(std::uint64_t run, Sandbox& sandbox, int wait_status, std::uint64_t rusage_cpu_us,
-                    std::uint64_t rusage_peak);
+  void process_ended(pid_t pid, std::uint64_t run, Sandbox& sandbox, int wait_status, const rusage& used);
   void finish_released();
   void take_everything_apart();
-  void refill();
+  void refill(std::uint32_t index);
   void fail(const StartRequest& request, Step step, const Error& error);
   void retire(Shell shell);  // kill and take apart a shell in which nobody ran
-  UsageNumbers usage_of(Sandbox& sandbox) const;
+  static UsageNumbers usage_of(Sandbox& sandbox);
   [[nodiscard]] ProcessLimits process_limits(const StartRequest& request) const;
 
   const KeeperOptions& options_;
@@ -105,7 +107,10 @@ class KeeperLoop {
   std::uint64_t next_group_ = 1;
   std::vector<Prepared> prepared_;              // one per template
   std::map<std::uint64_t, Sandbox> sandboxes_;  // by the engine's number
-  std::uint64_t next_retired_ = 1ULL << 63;     // numbers for sandboxes the engine never knew
+  std::map<pid_t, std::uint64_t> by_process_;   // init and runner of each, until they are reaped
+  std::vector<std::uint64_t> dying_;            // released, and not yet gone
+  static constexpr std::uint64_t kFirstOwnNumber = 1ULL << 63;  // of sandboxes the engine never knew
+  std::uint64_t next_own_number_ = kFirstOwnNumber;
   std::vector<StartRequest> waiting_;           // for their zygote
 };
 

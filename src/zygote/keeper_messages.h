@@ -14,7 +14,7 @@ namespace hutch {
 
 inline constexpr std::size_t kMostKeeperBytes = 16 << 10;
 
-enum class KeeperRequestKind : std::uint8_t { start, signal, usage, release, last = release };
+enum class KeeperRequestKind : std::uint8_t { start, signal, usage, limit, stock, release, last = release };
 
 // Limits as numbers on the wire.
 struct LimitNumbers {
@@ -35,6 +35,15 @@ struct LimitNumbers {
             .open_files = limits.open_files,
             .inodes = limits.inodes};
   }
+  // Whether a control group need not be written again.
+  [[nodiscard]] bool same_group_limits(const LimitNumbers& other) const {
+    return memory == other.memory && cpu_percent == other.cpu_percent && processes == other.processes;
+  }
+  // Whether a sandbox made for `other` will do once its control group is: the rest is fixed when a runner starts.
+  [[nodiscard]] bool same_fixed_limits(const LimitNumbers& other) const {
+    return cpu_ms == other.cpu_ms && processes == other.processes && open_files == other.open_files &&
+           scratch == other.scratch && inodes == other.inodes;
+  }
   [[nodiscard]] Limits to_limits() const {
     return {.wall = std::chrono::milliseconds{wall_ms},
             .cpu = std::chrono::milliseconds{cpu_ms},
@@ -54,11 +63,12 @@ struct StartRequest {
   std::uint32_t template_index = 0;
   bool warm = true;
   bool weaker_limits = false;
+  bool in_advance = false;  // nobody waits: the runner rehearses, then says that it is ready for a task
   LimitNumbers limits;
   Step fault = Step::none;
   template <class A>
   void fields(A& a) {
-    a(run), a(template_index), a(warm), a(weaker_limits), a(limits), a(fault);
+    a(run), a(template_index), a(warm), a(weaker_limits), a(in_advance), a(limits), a(fault);
   }
 };
 
@@ -74,9 +84,30 @@ struct SignalRequest {
 
 struct UsageRequest {
   std::uint64_t run = 0;
+  bool forget_peak = false;  // what was used until now was not the program's
   template <class A>
   void fields(A& a) {
-    a(run);
+    a(run), a(forget_peak);
+  }
+};
+
+// Other limits for a sandbox that was made in advance: those of its control group only.
+struct LimitRequest {
+  std::uint64_t run = 0;
+  LimitNumbers limits;
+  template <class A>
+  void fields(A& a) {
+    a(run), a(limits);
+  }
+};
+
+// Make spare shells until there are so many, one at a time and when there is nothing else to do.
+struct StockRequest {
+  std::uint32_t template_index = 0;
+  std::uint32_t shells = 0;
+  template <class A>
+  void fields(A& a) {
+    a(template_index), a(shells);
   }
 };
 
@@ -89,7 +120,7 @@ struct ReleaseRequest {
   }
 };
 
-enum class KeeperReplyKind : std::uint8_t { hello, started, failed, exited, usage, last = usage };
+enum class KeeperReplyKind : std::uint8_t { hello, started, failed, exited, usage, limited, gone, last = gone };
 
 // Once, when the keeper is ready to serve.
 struct KeeperHello {
@@ -116,17 +147,18 @@ struct StepDuration {
   }
 };
 
-// Attached: the workspace directory, and the engine's ends of stdin, stdout, stderr and the control socket.
-inline constexpr std::size_t kStartedFds = 5;
+// Attached: the workspace directory, the engine's ends of stdin, stdout, stderr and the control socket, and the two
+// files of the control group's meter where there is one.
+inline constexpr std::size_t kStartedFds = 5, kMeterFds = 2;
 struct StartedReply {
   std::uint64_t run = 0;
-  bool shell_was_ready = false;   // only the fork was left to do
-  bool runner_was_ready = false;  // nothing was
+  bool shell_was_ready = false;  // only the fork was left to do
+  bool meter_is_v1 = false;
   std::uint64_t fork_ns = 0;
   std::vector<StepDuration> shell_steps;  // of making the shell, whenever that was
   template <class A>
   void fields(A& a) {
-    a(run), a(shell_was_ready), a(runner_was_ready), a(fork_ns), a(shell_steps);
+    a(run), a(shell_was_ready), a(meter_is_v1), a(fork_ns), a(shell_steps);
   }
 };
 
@@ -150,7 +182,7 @@ struct UsageNumbers {
   }
 };
 
-// The runner ended; its sandbox is being killed.
+// The runner ended, and every other process of its sandbox with it.
 struct ExitedReply {
   std::uint64_t run = 0;
   std::int32_t wait_status = 0;
@@ -167,6 +199,24 @@ struct UsageReply {
   template <class A>
   void fields(A& a) {
     a(run), a(usage);
+  }
+};
+
+// The limits that were asked for stand.
+struct LimitedReply {
+  std::uint64_t run = 0;
+  template <class A>
+  void fields(A& a) {
+    a(run);
+  }
+};
+
+// Nothing is left of a sandbox that was released.
+struct GoneReply {
+  std::uint64_t run = 0;
+  template <class A>
+  void fields(A& a) {
+    a(run);
   }
 };
 

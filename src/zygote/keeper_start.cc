@@ -58,23 +58,20 @@ Result<void> KeeperLoop::prepare_template(Prepared& prepared, const Template& so
 }
 
 void KeeperLoop::begin(const StartRequest& request) {
-  if (can_claim(request)) {
-    if (auto claimed = claim(request); !claimed) fail(request, Step::cgroup, claimed.error());
-    return;
-  }
   bool was_ready = false;
   Step failed = Step::none;
   auto shell = take_shell(request, was_ready, failed);
   if (!shell) return fail(request, failed, shell.error());
-  auto sandbox = launch(request, std::move(*shell), failed);
-  if (!sandbox) return fail(request, failed, sandbox.error());
-  auto& kept = sandboxes_.emplace(request.run, std::move(*sandbox)).first->second;
-  tell_started(request, kept, was_ready, false);
+  auto launched = launch(request, std::move(*shell), failed);
+  if (!launched) return fail(request, failed, launched.error());
+  tell_started(request, *launched, was_ready);
+  launched->sandbox.shell.close_entrances();
+  keep(request.run, std::move(launched->sandbox));
   prepared_[request.template_index].spare_failures = 0;
 }
 
 // A shell, its limits, and a runner in it.
-Result<KeeperLoop::Sandbox> KeeperLoop::launch(const StartRequest& request, Shell shell, Step& failed) {
+Result<KeeperLoop::Launched> KeeperLoop::launch(const StartRequest& request, Shell shell, Step& failed) {
   failed = Step::cgroup;
   Result<void> applied;
   if (shell.cgroup()) applied = shell.cgroup()->apply(request.limits.to_limits());
@@ -91,13 +88,10 @@ Result<KeeperLoop::Sandbox> KeeperLoop::launch(const StartRequest& request, Shel
     retire(std::move(shell));
     return std::move(forked).error();
   }
-  if (shell.cgroup()) shell.cgroup()->close_attach_fds();
   const std::uint64_t image = request.warm ? prepared_[request.template_index].zygote->image() : 0;
-  return Sandbox{.shell = std::move(shell),
-                 .image = image,
-                 .runner = forked->pid,
-                 .engine_ends = std::move(engine),
-                 .fork_ns = forked->fork_ns};
+  return Launched{.sandbox = {.shell = std::move(shell), .image = image, .runner = forked->pid},
+                  .engine_ends = std::move(engine),
+                  .fork_ns = forked->fork_ns};
 }
 
 Result<void> KeeperLoop::make_streams(Streams& runner, Streams& engine) {
@@ -118,68 +112,23 @@ Result<void> KeeperLoop::make_streams(Streams& runner, Streams& engine) {
   return {};
 }
 
-void KeeperLoop::tell_started(const StartRequest& request, Sandbox& sandbox, bool shell_was_ready,
-                              bool runner_was_ready) {
-  StartedReply reply{.run = request.run,
-                     .shell_was_ready = shell_was_ready,
-                     .runner_was_ready = runner_was_ready,
-                     .fork_ns = sandbox.fork_ns};
+void KeeperLoop::tell_started(const StartRequest& request, Launched& launched, bool shell_was_ready) {
+  Shell& shell = launched.sandbox.shell;
+  StartedReply reply{.run = request.run, .shell_was_ready = shell_was_ready, .fork_ns = launched.fork_ns};
   for (std::size_t step = 0; step < kStepCount; ++step) {
-    const std::uint64_t ns = sandbox.shell.steps().duration_ns[step];
+    const std::uint64_t ns = shell.steps().duration_ns[step];
     if (ns != 0) reply.shell_steps.push_back({.step = static_cast<Step>(step), .ns = ns});
   }
-  const Streams ends = std::move(sandbox.engine_ends);
-  const int attached[kStartedFds] = {sandbox.shell.workspace(), ends.input.get(), ends.output.get(), ends.error.get(),
-                                     ends.control.get()};
+  const auto& ends = launched.engine_ends;
+  std::vector<int> attached = {shell.workspace(), ends.input.get(), ends.output.get(), ends.error.get(),
+                               ends.control.get()};
+  CgroupMeter meter;
+  if (shell.cgroup()) meter = shell.cgroup()->take_meter();
+  if (meter) {
+    attached.insert(attached.end(), {meter.cpu.get(), meter.peak.get()});
+    reply.meter_is_v1 = meter.version == CgroupVersion::v1;
+  }
   send_packet(engine_.get(), KeeperReplyKind::started, reply, attached);
-}
-
-// A parked runner has the default limits in its process; those of its control group are written when it is claimed.
-bool KeeperLoop::can_claim(const StartRequest& request) const {
-  if (!request.warm || request.fault != Step::none || !prepared_[request.template_index].parked) return false;
-  const LimitNumbers usual = LimitNumbers::from(Limits{});
-  const LimitNumbers& asked = request.limits;
-  const bool same_memory = tools_.cgroups.has_value() || asked.memory == usual.memory;
-  return (tools_.cgroups || request.weaker_limits) && same_memory && asked.cpu_ms == usual.cpu_ms &&
-         asked.processes == usual.processes && asked.open_files == usual.open_files && asked.scratch == usual.scratch &&
-         asked.inodes == usual.inodes;
-}
-
-Result<void> KeeperLoop::claim(const StartRequest& request) {
-  auto& prepared = prepared_[request.template_index];
-  auto node = sandboxes_.extract(*prepared.parked);
-  prepared.parked.reset();
-  node.key() = request.run;
-  auto& sandbox = sandboxes_.insert(std::move(node)).position->second;
-  sandbox.parked = false;
-  if (sandbox.shell.cgroup()) {
-    if (auto applied = sandbox.shell.cgroup()->apply(request.limits.to_limits()); !applied) {
-      handle_release(request.run);
-      return applied;
-    }
-    sandbox.shell.cgroup()->forget_peak();
-  }
-  sandbox.cpu_before = usage_of(sandbox).cpu_us;
-  tell_started(request, sandbox, true, true);
-  return {};
-}
-
-// One runner per template waits inside its finished sandbox for a task, and is used once like any other.
-void KeeperLoop::park(std::uint32_t index) {
-  auto& prepared = prepared_[index];
-  const StartRequest request{
-      .template_index = index, .weaker_limits = !tools_.cgroups.has_value(), .limits = LimitNumbers::from(Limits{})};
-  Shell shell = std::move(prepared.spare.back());
-  prepared.spare.pop_back();
-  Step failed = Step::none;
-  auto sandbox = launch(request, std::move(shell), failed);
-  if (!sandbox) {
-    ++prepared.spare_failures;
-    return;
-  }
-  sandbox->parked = true;
-  prepared.parked = next_retired_++;
-  sandboxes_.emplace(*prepared.parked, std::move(*sandbox));
 }
 
 Result<ShellBirth> KeeperLoop::begin_shell(std::uint32_t index, const Limits& limits, bool with_cgroup, Step fault,
@@ -241,7 +190,11 @@ ProcessLimits KeeperLoop::process_limits(const StartRequest& request) const {
 
 Result<ForkReply> KeeperLoop::start_warm(const StartRequest& request, Shell& shell, const Streams& streams) {
   auto& prepared = prepared_[request.template_index];
-  ForkRequest fork{.limits = process_limits(request), .uid = kRunnerId, .gid = kRunnerId, .fault = request.fault};
+  ForkRequest fork{.limits = process_limits(request),
+                   .uid = kRunnerId,
+                   .gid = kRunnerId,
+                   .in_advance = request.in_advance,
+                   .fault = request.fault};
   if (shell.cgroup()) {
     fork.cgroup_file_count = static_cast<std::uint8_t>(shell.cgroup()->attach_fds().size());
     fork.cgroup_is_directory = tools_.cgroups->version() == CgroupVersion::v2;

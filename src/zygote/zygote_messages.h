@@ -28,6 +28,7 @@ struct ForkRequest {
   std::uint32_t gid = 0;
   std::uint8_t cgroup_file_count = 0;
   bool cgroup_is_directory = false;  // v2: the one descriptor is the group itself
+  bool in_advance = false;           // rehearse before the first task
   Step fault = Step::none;
 };
 

@@ -8,7 +8,7 @@ import os
 import socket
 import struct
 
-PROTOCOL = 1
+PROTOCOL = 2
 HELLO, RUN, PUT_FILE, GO, CELL, INTERRUPT, CANCEL, STATUS, STOP = range(1, 10)
 HELLO_REPLY, OUTPUT, FILE, CELL_DONE, FINISHED, FAILED, STATUS_REPLY = range(64, 71)
 MOST_FRAME = 24 << 20
@@ -104,6 +104,7 @@ def read_record(data: bytes) -> dict:
 def read_failed(data: bytes) -> dict:
     r = Reader(data)
     failed = {name: r.text() for name in ("message", "hint", "code", "step")}
+    failed["retry_after_ms"] = r.number("Q")
     r.end()
     return failed
 
@@ -111,7 +112,9 @@ def read_failed(data: bytes) -> dict:
 def read_status(data: bytes) -> dict:
     r = Reader(data)
     status = {"pid": r.number("I"), "uptime_ms": r.number("Q"), "runs": r.number("Q"), "running": r.number("I"),
-              "waiting": r.number("I"), "idle_exit_ms": r.number("Q"), "templates": r.list(r.text),
+              "waiting": r.number("I"), "most_running": r.number("I"), "sessions": r.number("I"),
+              "dying": r.number("I"), "pool_ready": r.number("I"), "pool_hits": r.number("Q"),
+              "pool_misses": r.number("Q"), "idle_exit_ms": r.number("Q"), "templates": r.list(r.text),
               "limits": r.text(), "filter": r.text()}
     r.end()
     return status

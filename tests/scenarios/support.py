@@ -77,6 +77,7 @@ class Home:
             "HUTCH_DATA_DIR": DATA,
             "HUTCH_RUNTIME_DIR": self.runtime,
             "HUTCH_TEMPLATE": template,
+            "HUTCH_ENGINE_POOL_MAX": "1",  # a pool that grows with demand would make no two counts alike
         }
         if self.cgroup:
             self.environment["HUTCH_CGROUP"] = self.cgroup

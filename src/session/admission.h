@@ -1,0 +1,60 @@
+// Who may run now. At most so many at once; the others wait, and owners take turns, so that one with a hundred requests
+// does not keep out another with one. Sandboxes that are still being taken apart count once there are many of them.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <list>
+
+#include "base/result.h"
+#include "session/task_group.h"
+
+namespace hutch {
+
+struct AdmissionOptions {
+  std::uint32_t most_running = 16;
+  std::uint32_t most_waiting = 512;
+  std::uint32_t backlog = 16;  // sandboxes being taken apart that nobody need wait for
+};
+
+class Admission {
+ public:
+  using Owner = std::uint64_t;
+
+  Admission(net::any_io_executor executor, AdmissionOptions options) : executor_(executor), options_(options) {}
+
+  // False when too many wait already; otherwise whoever called runs, and calls leave() when it is over.
+  net::awaitable<bool> enter(Owner owner);
+  void leave(Clock::duration took);
+  // Somebody who is served already and needs a place again: waits however many others do.
+  net::awaitable<void> enter_again(Owner owner);
+
+  // How many sandboxes are being taken apart.
+  void note_dying(std::size_t count);
+
+  // When a place may be free, from how long runs took lately.
+  [[nodiscard]] std::chrono::milliseconds retry_after() const;
+  [[nodiscard]] std::uint32_t running() const { return running_; }
+  [[nodiscard]] std::uint32_t waiting() const { return waiting_; }
+  [[nodiscard]] std::uint32_t most_running() const { return options_.most_running; }
+
+ private:
+  struct Line {  // of one owner
+    Owner owner = 0;
+    std::deque<Event*> turns;
+  };
+
+  [[nodiscard]] bool has_room() const;
+  void admit_next();
+
+  net::any_io_executor executor_;
+  AdmissionOptions options_;
+  std::list<Line> lines_;  // whoever is in front goes next, and then to the back
+  std::uint32_t running_ = 0;
+  std::uint32_t waiting_ = 0;
+  std::size_t dying_ = 0;
+  double mean_ms_ = 100;
+};
+
+}  // namespace hutch

@@ -1,0 +1,76 @@
+// Sandboxes made in advance: runners that have every wall up and have rehearsed, each waiting for its one task. As many
+// per template as demand asks for, between a minimum and a maximum; refilled one at a time and only when that takes
+// nothing from anybody who waits.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "session/keeper_link.h"
+#include "session/sandbox_link.h"
+#include "session/task_group.h"
+
+namespace hutch {
+
+struct PoolOptions {
+  std::uint32_t least = 1;  // per template that was ever used
+  std::uint32_t most = 8;   // per template; 0: no pool
+  std::uint32_t cores = 1;
+  bool weaker_limits = false;
+};
+
+struct PoolCounts {
+  std::uint64_t hits = 0;    // starts that found one
+  std::uint64_t misses = 0;  // starts that found none, and would have taken one
+  std::uint32_t ready = 0;
+};
+
+class ReadyPool {
+ public:
+  ReadyPool(net::any_io_executor executor, KeeperLink& keeper, std::size_t templates, PoolOptions options);
+  ~ReadyPool();
+  ReadyPool(const ReadyPool&) = delete;
+  ReadyPool& operator=(const ReadyPool&) = delete;
+
+  // One that fits the request, never to be returned; nothing when there is none.
+  std::optional<SandboxLink> claim(const StartRequest& request);
+
+  // Programs that run now; the pool grows only beside few of them.
+  void note_load(std::uint32_t running);
+
+  // Refills and shrinks, for ever.
+  net::awaitable<void> tend();
+  [[nodiscard]] PoolCounts counts() const;
+
+ private:
+  struct Resting;  // one sandbox
+  struct Shelf {   // of one template
+    std::deque<std::unique_ptr<Resting>> ready;
+    std::uint32_t wanted = 0;
+    std::uint32_t failures = 0;  // in a row
+    Clock::time_point changed;
+  };
+
+  [[nodiscard]] bool fits(const StartRequest& request) const;
+  [[nodiscard]] bool may_refill() const;
+  [[nodiscard]] std::optional<std::uint32_t> next_to_fill() const;
+  void shrink();
+  net::awaitable<void> make(std::uint32_t index);
+  net::awaitable<bool> rest(Resting& resting);
+  void drop(Resting& resting);
+  void wake() { alarm_.cancel(); }
+
+  net::any_io_executor executor_;
+  KeeperLink& keeper_;
+  PoolOptions options_;
+  std::vector<Shelf> shelves_;
+  net::steady_timer alarm_;
+  Clock::time_point last_claim_;
+  std::uint32_t running_ = 0;
+  PoolCounts counts_;
+};
+
+}  // namespace hutch

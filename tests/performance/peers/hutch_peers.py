@@ -1,0 +1,201 @@
+"""Hutch itself, twice: as the command `hutch run`, and as a call through its engine's socket."""
+from __future__ import annotations
+
+import contextlib
+import glob
+import os
+import pathlib
+import sys
+import tempfile
+import threading
+import time
+
+import process
+from context import ROOT, SECRETS, Context
+from peer import RUN_SECONDS, SESSION_SECONDS, Peer, PeerError, Sample, Session
+from workloads import PRINT, Program
+
+sys.path.insert(0, str(ROOT / "tests/scenarios"))
+import engine_protocol as protocol  # noqa: E402
+
+SHELL_MODE = 1
+LONGEST_MS = 300_000
+TROUBLE = (OSError, protocol.HungUp, protocol.ProtocolError)
+
+
+def template(libraries: bool) -> str:
+    """Like with like: what has imported nothing is compared with what has imported nothing."""
+    return "default" if libraries else "bare"
+
+
+def remove_group(path: str) -> None:
+    """A control group and those in it; the last member may take a moment to die."""
+    for _ in range(60):
+        for inner in [*glob.glob(path + "/*/"), path]:
+            with contextlib.suppress(OSError):
+                os.rmdir(inner)
+        if not os.path.isdir(path):
+            return
+        time.sleep(0.05)
+
+
+def proportional_bytes(pid: int) -> int:
+    with contextlib.suppress(OSError), open("/proc/%d/smaps_rollup" % pid, encoding="ascii") as file:
+        return next(int(line.split()[1]) << 10 for line in file if line.startswith("Pss:"))
+    return 0
+
+
+class Engine:
+    """A private engine for both rows; whoever prepares first starts it, whoever closes last stops it."""
+
+    users = 0
+    home = ""
+
+    @classmethod
+    def environment(cls, context: Context) -> dict[str, str]:
+        words = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "HOME": cls.home, "HUTCH_DATA_DIR": context.data,
+                 "HUTCH_RUNTIME_DIR": os.path.join(cls.home, "run"), **SECRETS}
+        return {**words, "HUTCH_CGROUP": os.path.basename(cls.home)} if os.geteuid() == 0 else words
+
+    @classmethod
+    def start(cls, context: Context) -> None:
+        cls.users += 1
+        if cls.users > 1:
+            return
+        cls.home = tempfile.mkdtemp(prefix="hutch-peers-", dir="/tmp")  # a socket's path must be short
+        os.mkdir(os.path.join(cls.home, "run"), 0o700)
+        for libraries in (False, True) if context.library_python else (False,):
+            process.call([context.hutch, "run", "--template", template(libraries), "-c", PRINT.code],
+                         cls.environment(context))
+
+    @classmethod
+    def stop(cls, context: Context) -> None:
+        cls.users -= 1
+        if cls.users or not cls.home:
+            return
+        with contextlib.suppress(PeerError):
+            process.call([context.hutch, "engine", "stop"], cls.environment(context))
+        for group in glob.glob("/sys/fs/cgroup/*/" + os.path.basename(cls.home)):
+            remove_group(group)
+        for path in sorted(pathlib.Path(cls.home).rglob("*"), reverse=True):
+            path.rmdir() if path.is_dir() and not path.is_symlink() else path.unlink()
+        os.rmdir(cls.home)
+
+    @classmethod
+    def memory(cls) -> int:
+        """Of the engine and of everything it started, each page divided by how many have it."""
+        with cls.connect() as client:
+            family = [client.status()["pid"]]
+        for pid in family:
+            for path in glob.glob("/proc/%d/task/*/children" % pid):
+                family += map(int, pathlib.Path(path).read_text(encoding="ascii").split())
+        return sum(proportional_bytes(pid) for pid in family)
+
+    @classmethod
+    def connect(cls) -> protocol.Client:
+        client = protocol.Client(os.path.join(cls.home, "run/engine.sock"), SESSION_SECONDS)
+        client.hello()
+        return client
+
+
+class HutchPeer(Peer):
+    def missing(self) -> str:
+        return "" if os.access(self.context.hutch, os.X_OK) else "hutch is not built"
+
+    def prepare(self) -> None:
+        Engine.start(self.context)
+
+    def close(self) -> None:
+        Engine.stop(self.context)
+
+
+class HutchRun(HutchPeer):
+    name = "hutch run"
+    about = "the command, with a running engine"
+
+    def run(self, program: Program) -> Sample:
+        self.needs_libraries(program.libraries)
+        return process.time_command([self.context.hutch, "run", "--template", template(program.libraries),
+                                     "-c", program.code], Engine.environment(self.context))
+
+    def session(self, libraries: bool) -> Session:
+        raise PeerError("a command has no live session; see hutch engine")
+
+
+class HutchSession(Session):
+    def __init__(self, libraries: bool) -> None:
+        self.client = Engine.connect()
+        limits = protocol.Limits(wall_ms=LONGEST_MS, cpu_ms=LONGEST_MS)
+        self.client.begin(protocol.Request(template=template(libraries), mode=SHELL_MODE, limits=limits))
+
+    def send(self, code: str) -> str:
+        try:
+            self.client.send(protocol.frame(protocol.CELL, protocol.text(code)))
+            return self.receive()
+        except TROUBLE as error:
+            raise PeerError("%s: %s" % (type(error).__name__, error)) from None
+
+    def receive(self) -> str:
+        printed = b""
+        while True:
+            kind, payload = self.client.receive()
+            reader = protocol.Reader(payload)
+            if kind == protocol.OUTPUT:
+                stream, _, data = reader.number("B"), reader.number("Q"), reader.bytes()
+                printed += data if stream == 0 else b""
+            elif kind == protocol.CELL_DONE:
+                if status := reader.number("B"):
+                    raise PeerError("the cell ended with status %d" % status)
+                return printed.decode()
+            elif kind == protocol.FAILED:
+                raise PeerError(protocol.read_failed(payload)["message"])
+            else:
+                raise PeerError("the session has ended")
+
+    def close(self) -> None:
+        with contextlib.suppress(*TROUBLE):
+            self.client.send(protocol.frame(protocol.CANCEL))
+            while self.client.receive()[0] not in (protocol.FINISHED, protocol.FAILED):
+                pass
+        self.client.close()
+
+
+class HutchEngine(HutchPeer):
+    name = "hutch engine"
+    about = "a call over the Unix socket by a Python client that stays connected"
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self.connections = threading.local()  # one for every thread that calls
+
+    def run(self, program: Program) -> Sample:
+        self.needs_libraries(program.libraries)
+        try:
+            return self.timed(program)
+        except TROUBLE as error:
+            self.connections = threading.local()
+            raise PeerError("%s: %s" % (type(error).__name__, error)) from None
+
+    def timed(self, program: Program) -> Sample:
+        begin = time.monotonic()
+        if not hasattr(self.connections, "client"):
+            self.connections.client = Engine.connect()
+        request = protocol.Request(program.code, template=template(program.libraries),
+                                   limits=protocol.Limits(wall_ms=int(RUN_SECONDS * 1000)))
+        outcome = self.connections.client.run(request)
+        took = time.monotonic() - begin
+        if outcome.failed:
+            raise PeerError(outcome.failed["message"])
+        if outcome.record["exit_code"] != 0:
+            raise PeerError("exit code %d: %s" % (outcome.record["exit_code"], process.last_line(outcome.err)))
+        return Sample(took, outcome.out.decode("utf-8", "replace"))
+
+    def shared_memory(self) -> int:
+        return Engine.memory()
+
+    def session(self, libraries: bool) -> Session:
+        self.needs_libraries(libraries)
+        try:
+            return HutchSession(libraries)
+        except TROUBLE as error:
+            raise PeerError("%s: %s" % (type(error).__name__, error)) from None

@@ -1,0 +1,104 @@
+"""Many at once: how long until the last is answered, how many fail, and what an idle session holds in memory."""
+from __future__ import annotations
+
+import concurrent.futures
+import dataclasses
+import threading
+import time
+
+from measure import Say, run_once
+from peer import Peer, PeerError, Session
+from workloads import IMPORT_PANDAS, PRINT
+
+SETTLE = 1.5  # seconds in which the kernel's own figure catches up
+
+
+@dataclasses.dataclass
+class Burst:
+    """`count` programs asked for at the same moment, as often as there are seconds."""
+
+    peer: str
+    count: int
+    seconds: list[float] = dataclasses.field(default_factory=list)
+    failures: list[str] = dataclasses.field(default_factory=list)
+
+
+@dataclasses.dataclass
+class Memory:
+    """Bytes for one idle session with pandas imported, once per repetition; shared is paid once for all."""
+
+    peer: str
+    sessions: int
+    each: list[float] = dataclasses.field(default_factory=list)
+    shared: int = 0
+    failure: str = ""
+
+
+def burst_once(peer: Peer, count: int) -> tuple[float, list[str]]:
+    ready = threading.Barrier(count + 1)
+
+    def one() -> tuple[float, str]:
+        """When it was answered, or why it was not."""
+        ready.wait()
+        begin = time.monotonic()
+        try:
+            return begin + run_once(peer, PRINT), ""
+        except PeerError as error:
+            return time.monotonic(), str(error)
+
+    with concurrent.futures.ThreadPoolExecutor(count) as pool:
+        futures = [pool.submit(one) for _ in range(count)]
+        ready.wait()
+        begin = time.monotonic()
+        answers = [future.result() for future in futures]
+    return max(when for when, _ in answers) - begin, [reason for _, reason in answers if reason]
+
+
+def measure_bursts(peers: list[Peer], most: int, repeats: int, say: Say) -> list[Burst]:
+    bursts = [Burst(peer.name, min(peer.together, most)) for peer in peers]
+    for number in range(repeats):
+        pairs = list(zip(peers, bursts))
+        for peer, burst in pairs if number % 2 == 0 else reversed(pairs):
+            say("%d at once: %s" % (burst.count, peer.name))
+            if len(burst.failures) >= burst.count:
+                continue  # not one was answered
+            seconds, failures = burst_once(peer, burst.count)
+            burst.seconds.append(seconds)
+            burst.failures += failures
+    return bursts
+
+
+def available() -> int:
+    with open("/proc/meminfo", encoding="ascii") as file:
+        return next(int(line.split()[1]) << 10 for line in file if line.startswith("MemAvailable"))
+
+
+def hold_sessions(peer: Peer, count: int) -> float:
+    """Bytes that each of so many sessions takes away from the machine."""
+    time.sleep(SETTLE)
+    before = available()
+    sessions: list[Session] = []
+    try:
+        for _ in range(count):
+            sessions.append(peer.session(libraries=True))
+            sessions[-1].send(IMPORT_PANDAS)
+        time.sleep(SETTLE)
+        return (before - available()) / count
+    finally:
+        for session in sessions:
+            session.close()
+
+
+def measure_memory(peers: list[Peer], most: int, repeats: int, say: Say) -> list[Memory]:
+    memories = [Memory(peer.name, min(peer.live_sessions, most)) for peer in peers]
+    for _ in range(repeats):
+        for peer, memory in zip(peers, memories):
+            if memory.failure:
+                continue
+            say("memory: %s" % peer.name)
+            try:
+                memory.each.append(hold_sessions(peer, memory.sessions))
+                memory.shared = peer.shared_memory()
+            except PeerError as error:
+                memory.failure = str(error)
+    return memories
