@@ -18,7 +18,7 @@ endif
 # Where the default template could not be built, for want of a network, the bare one stands in.
 WITHOUT_NETWORK = $(if $(wildcard build/data/default-template-built),,--template bare)
 
-.PHONY: help setup build template run test check asan tsan fuzz bench attacks soak clean
+.PHONY: help setup build template run test check asan tsan fuzz bench bench-peers attacks soak clean
 
 help:
 	@printf '%s\n' \
@@ -38,6 +38,7 @@ help:
 	  '' \
 	  'Prove it' \
 	  '  make bench     how fast this machine starts sandboxes' \
+	  '  make bench-peers  the same work on Hutch and its peers; tools/setup-peers installs those' \
 	  '  make attacks   programs that try to get out; all must fail' \
 	  '  make soak      hours of runs; nothing may leak' \
 	  '' \
@@ -92,6 +93,9 @@ fuzz: setup
 
 bench: template
 	$(HUTCH) bench
+
+bench-peers: template
+	python3 tests/performance/peers/main.py --out build/peers
 
 attacks: template
 	python3 tests/attacks/run.py

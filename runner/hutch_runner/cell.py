@@ -21,11 +21,11 @@ _signal_set = _signal.signal
 _interrupt = KeyboardInterrupt
 
 
-def run(channel: Channel, workspace: str) -> None:
+def run(channel: Channel, workspace: str, ipython: bool) -> None:
     """Runs cells until the engine hangs up or a cell exits; ends the process."""
     shell = None
     try:
-        shell = Shell(channel, workspace)
+        shell = make_shell(ipython)(channel, workspace)
         while True:
             frame = channel.receive()
             if frame is None:
@@ -47,6 +47,14 @@ def run(channel: Channel, workspace: str) -> None:
     except BaseException as error:
         main.give_up(error)
     finish.leave(shell.exit_code, shell.main, channel)
+
+
+def make_shell(ipython: bool) -> type[Shell]:
+    if not ipython:
+        return Shell
+    from .ipython_shell import IPythonShell
+
+    return IPythonShell
 
 
 class Shell:
@@ -88,6 +96,9 @@ class Shell:
     def _execute(self, cell: Cell) -> int:
         """SIGINT reaches the cell by the handler the cells have chosen, and only while one runs."""
         _signal_set(_signal.SIGINT, self._on_interrupt)
+        return self._run(cell)
+
+    def _run(self, cell: Cell) -> int:
         if not cell.parse(self._flags):
             return CELL_INCOMPLETE
         self._flags |= cell.flags & FUTURES
@@ -138,16 +149,22 @@ class Cell(Program):
 
     __slots__ = ("flags",)
 
+    def text(self) -> str:
+        try:
+            return self.raw.decode("utf-8-sig")
+        except ValueError as error:
+            raise SyntaxError(str(error)) from None
+
     def parse(self, flags: int) -> bool:
         """Compiles everything before anything runs. False when more lines are needed to make sense of it."""
+        text = self.text()
         try:
-            text = self.raw.decode("utf-8-sig")
             tree = compile(text, self.file_name, "exec", flags | ast.PyCF_ONLY_AST, True)
         except SyntaxError:
             if is_incomplete(text):
                 return False
             raise
-        except ValueError as error:  # bytes that are not UTF-8, or null bytes
+        except ValueError as error:  # null bytes
             raise SyntaxError(str(error)) from None
         last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
         first = compile(tree, self.file_name, "exec", flags, True)

@@ -26,8 +26,13 @@ def remember_start() -> None:
     """Called before user code: what is flushed in the end even when sys.stdout has become something else, and which
     objects are not the program's, so that the collection at the end need not look at them."""
     _start["streams"] = (sys.stdout, sys.stderr)
-    _start["modules"] = len(sys.modules)
+    count_modules()
     gc.freeze()
+
+
+def count_modules() -> None:
+    """Those that are there now are not the program's."""
+    _start["modules"] = len(sys.modules)
 
 
 def exit_code(stop: SystemExit) -> int:
@@ -63,15 +68,22 @@ def leave(code: int, main: list, channel: Channel) -> None:
 def end(main: list) -> bool:
     """Everything but the exit itself. `main` holds the only reference to the __main__ module that is ours. False when
     output was lost."""
-    flushed = True
-    steps = (join_threads, _run_exit_functions, flush_streams, flush_files, lambda: release(main), flush_files,
-             flush_first_streams)
+    return take((join_threads, _run_exit_functions)) & tidy(main)
+
+
+def tidy(main: list) -> bool:
+    """What can be done more than once, and is, to warm up."""
+    return take((flush_streams, flush_files, lambda: release(main), flush_files, flush_first_streams))
+
+
+def take(steps: tuple) -> bool:
+    complete = True
     for step in steps:
         try:
-            flushed = step() is not False and flushed
+            complete = step() is not False and complete
         except BaseException:  # a hostile object, no memory, a signal: the next step may still work
             pass
-    return flushed
+    return complete
 
 
 def join_threads() -> None:

@@ -7,8 +7,7 @@ import os
 import sys
 
 from . import finish, script
-from .wire import OPEN_SHELL, PUT_FILE, RUN_SCRIPT, Channel, Environment, ProtocolError, PutFile, RunScript
-from .wire import decode_open_shell
+from .wire import OPEN_SHELL, PUT_FILE, RUN_SCRIPT, Channel, Environment, OpenShell, ProtocolError, PutFile, RunScript
 
 __builtins__ = dict(vars(builtins))
 
@@ -18,10 +17,10 @@ SETUP_FAILED = 125  # the exit code that says: not the program's fault
 _close, _exit, _fchmod, _open, _write = os.close, os._exit, os.fchmod, os.open, os.write
 
 
-def run(fd: int, workspace: str = WORKSPACE) -> None:
+def run(fd: int, workspace: str = WORKSPACE, cold: bool = False) -> None:
     """Serves the engine on `fd`; ends the process."""
     try:
-        channel = Channel(fd)
+        channel = Channel(fd, announces=cold)
         _signal.signal(_signal.SIGINT, _signal.default_int_handler)
         task = next_task(channel, workspace)
     except BaseException as error:
@@ -30,7 +29,7 @@ def run(fd: int, workspace: str = WORKSPACE) -> None:
         script.run(task, channel, workspace)
     from . import cell
 
-    cell.run(channel, workspace)
+    cell.run(channel, workspace, task.ipython)
 
 
 def start(fd: int, workspace: str) -> None:
@@ -41,11 +40,11 @@ def start(fd: int, workspace: str) -> None:
             stream.reconfigure(encoding="utf-8", errors=errors)  # whatever the locale says
     os.set_inheritable(fd, False)
     finish.remember_start()
-    run(fd, workspace)
+    run(fd, workspace, cold=True)
 
 
-def next_task(channel: Channel, workspace: str) -> RunScript | None:
-    """Stores the files that come first. A program, or None for a shell."""
+def next_task(channel: Channel, workspace: str) -> RunScript | OpenShell:
+    """Stores the files that come first."""
     while True:
         frame = channel.receive()
         if frame is None:
@@ -58,8 +57,9 @@ def next_task(channel: Channel, workspace: str) -> RunScript | None:
             add_environment(task.environment)
             return task
         elif kind == OPEN_SHELL:
-            add_environment(decode_open_shell(payload))
-            return None
+            shell = OpenShell(payload)
+            add_environment(shell.environment)
+            return shell
         else:
             raise ProtocolError("task %d was not expected" % kind)
 

@@ -34,7 +34,7 @@ def run(task: RunScript, channel: Channel, workspace: str) -> None:
 def execute(task: RunScript, channel: Channel, module: object) -> int:
     """The exit code CPython would give. On return nothing of ours refers to the program's objects."""
     program = Program(task.file_name, task.code, task.has_file)
-    channel.send_started()
+    channel.start()
     error = None
     try:
         code = program.compile()
@@ -52,6 +52,7 @@ def execute(task: RunScript, channel: Channel, module: object) -> int:
     except BaseException:  # raised by the tracer, which CPython then removes
         pass
     if error is None:
+        finish.flush_first_streams()  # somebody waits for it; threads and exit functions may take their time
         return 0
     if isinstance(error, SystemExit):
         return finish.exit_code(error)

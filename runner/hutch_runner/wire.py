@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import builtins
 import os
+import time
 
 __builtins__ = dict(vars(builtins))  # our own: a program may replace the shared ones
 
@@ -10,10 +11,12 @@ PUT_FILE, RUN_SCRIPT, OPEN_SHELL, RUN_CELL = 1, 2, 3, 4
 STARTED, ERROR, CELL_DONE, RESTED, FINISHED = 66, 67, 68, 69, 70
 CELL_OK, CELL_ERROR, CELL_INCOMPLETE, CELL_EXIT = 0, 1, 2, 3
 MAX_TASK_FRAME = 16 << 20
+CONTROL_FD = 3  # of every runner
 STARTED_FRAME = bytes((1, 0, 0, 0, STARTED))
 RESTED_FRAME = bytes((1, 0, 0, 0, RESTED))
 SOCKET = 0o140000  # stat.S_IFSOCK
 
+_monotonic_ns = time.monotonic_ns
 _fstat, _getpid, _read, _write = os.fstat, os.getpid, os.read, os.write
 
 Environment = list[tuple[bytes, bytes]]
@@ -27,10 +30,12 @@ class Channel:
     """The task socket. It outlives the program's habits: once the program has closed it, put a file in its place or
     forked, nothing is read or written any more."""
 
-    __slots__ = ("_pending", "_pid", "fd")
+    __slots__ = ("_announces", "_pending", "_pid", "_started_ns", "fd")
 
-    def __init__(self, fd: int) -> None:
+    def __init__(self, fd: int, announces: bool = False) -> None:
         self.fd = fd
+        self._announces = announces  # when user code starts, and not only at its end when it did
+        self._started_ns = 0
         self._pid = _getpid()
         self._pending = bytearray()
 
@@ -60,9 +65,11 @@ class Channel:
         del pending[:needed]
         return kind, payload
 
-    def send_started(self) -> None:
-        """The one frame before user code, on the way every run takes: nothing can be broken yet."""
-        _write(self.fd, STARTED_FRAME)
+    def start(self) -> None:
+        """User code follows; nothing can be broken yet. A word about it would wake the engine for nothing."""
+        self._started_ns = _monotonic_ns()
+        if self._announces:
+            _write(self.fd, STARTED_FRAME)
 
     def send(self, kind: int, payload: bytes = b"") -> None:
         """Sends one frame if the socket still is ours; what the program broke stays broken, silently."""
@@ -78,7 +85,7 @@ class Channel:
         """The last frame. Returns when the engine hangs up; usually it kills us first."""
         if not self.is_ours():
             return
-        _write(self.fd, bytes((2, 0, 0, 0, FINISHED, code)))
+        _write(self.fd, bytes((10, 0, 0, 0, FINISHED, code)) + self._started_ns.to_bytes(8, "little"))
         while _read(self.fd, 4096):
             pass
 
@@ -150,11 +157,15 @@ class RunScript:
         reader.end()
 
 
-def decode_open_shell(payload: bytes) -> Environment:
-    reader = Reader(payload)
-    environment = reader.pairs()
-    reader.end()
-    return environment
+class OpenShell:
+    """An interpreter that stays for cells."""
+
+    __slots__ = ("environment", "ipython")
+
+    def __init__(self, payload: bytes) -> None:
+        reader = Reader(payload)
+        self.environment, self.ipython = reader.pairs(), reader.flag()
+        reader.end()
 
 
 def decode_run_cell(payload: bytes) -> bytes:

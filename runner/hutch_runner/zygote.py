@@ -7,11 +7,14 @@ import sys
 import threading
 import time
 
-from . import cell, finish, home, main as runner, script, source, wire
+from . import cell, finish, home, ipython_shell, main as runner, script, source, wire
 
 # What nearly every program or its end needs: loaded once here instead of in every child.
 USUAL = ("atexit", "contextlib", "io", "linecache", "random", "re", "signal", "tokenize", "traceback", "warnings",
          "weakref")
+
+
+SPECIALIZED = 20  # after so many calls CPython has chosen its quick instructions, and no child need change the code
 
 
 def main(arguments: list[str], workspace: str = runner.WORKSPACE) -> None:
@@ -28,15 +31,17 @@ def main(arguments: list[str], workspace: str = runner.WORKSPACE) -> None:
         if max(count(), threading.active_count()) > 1:
             sys.exit("hutch: preloading %s starts a thread; a zygote must have only one" % name)
     warm_up()
+    if "IPython.core.interactiveshell" in sys.modules:
+        ipython_shell.prepare()
     reseeders = find_random_states()
     forget_start()
     gc.collect()
     finish.remember_start()
+    try_out(b"print()", workspace)
     fd, in_advance = _hutch_zygote.serve(control, int((time.perf_counter() - begin) * 1e6))
     for reseed in reseeders:
         reseed()
     if in_advance:
-        rehearse()
         os.write(fd, wire.RESTED_FRAME)
     runner.run(fd, workspace)
 
@@ -86,32 +91,62 @@ def count_threads() -> int:
 
 def warm_up(programs: tuple = (b"print(end='')", b"import sys\ndef f():\n    1/0\nf()", b"1 +")) -> None:
     """Walks the paths a run takes, so that what is made lazily is made before the fork."""
+    import _hutch_zygote
+
+    ours, theirs = _hutch_zygote.make_channel()
+    heard = wire.Channel(theirs)
     unheard = wire.Channel(os.open("/dev/null", os.O_WRONLY | os.O_CLOEXEC))
     sink = open_stream(unheard.fd, "w", "backslashreplace", "<stderr>")
-    before = dict(sys.modules), list(sys.path), list(sys.argv), list(sys.orig_argv), sys.stderr
+    before = sys.modules["__main__"], list(sys.path), list(sys.argv), list(sys.orig_argv), sys.stderr
     sys.stderr = sink
-    for code in programs:
-        task = wire.RunScript(encode_script(code))
-        module = script.new_main(None)
+    finish.count_modules()
+    for code in programs * SPECIALIZED:
+        os.write(ours, script_frame(code))
+        task = runner.next_task(heard, "/nowhere")
+        main = [script.new_main(None)]
         script.set_arguments(task, "/nowhere")
-        script.execute(task, unheard, module)
+        script.execute(task, unheard, main[0])
+        finish.tidy(main)
     sys.stderr = before[4]
-    sys.modules["__main__"] = before[0]["__main__"]
+    sys.modules["__main__"] = before[0]
     sys.path[:], sys.argv, sys.orig_argv = before[1], before[2], before[3]
-    os.close(unheard.fd)
+    for fd in (ours, theirs, unheard.fd):
+        os.close(fd)
 
 
-def rehearse() -> None:
-    """A run that leaves no trace, for the sake of the pages it touches: the next one finds them at hand."""
-    warm_up((b"print(end='')",))
-    finish.flush_files()
-    source.programs.clear()
-    sys.modules["linecache"].clearcache()
+def try_out(code: bytes, workspace: str) -> None:
+    """One whole run in a child that nobody hears, for the sake of the pages it touches: every child will need them."""
+    import _hutch_zygote
+
+    ours, theirs = _hutch_zygote.make_channel()
+    pid = os.fork()
+    if pid == 0:
+        null = os.open("/dev/null", os.O_RDWR)
+        for fd in range(3):
+            os.dup2(null, fd)
+        os.dup2(theirs, wire.CONTROL_FD)
+        os.closerange(wire.CONTROL_FD + 1, 64)
+        runner.run(wire.CONTROL_FD, workspace)
+    os.close(theirs)
+    try:
+        os.write(ours, script_frame(code))
+        said = b""
+        while said[-10:-9] != bytes((wire.FINISHED,)):
+            piece = os.read(ours, 4096)
+            if not piece:
+                return  # it died: then forks are a little slower
+            said += piece
+        _hutch_zygote.remember_pages(pid)
+    finally:
+        os.close(ours)
+        os.kill(pid, 9)
+        os.waitpid(pid, 0)
 
 
-def encode_script(code: bytes) -> bytes:
+def script_frame(code: bytes) -> bytes:
     name = b"<string>"
-    return len(code).to_bytes(4, "little") + code + len(name).to_bytes(4, "little") + name + bytes(1 + 4 + 4)
+    task = len(code).to_bytes(4, "little") + code + len(name).to_bytes(4, "little") + name + bytes(1 + 4 + 4)
+    return (len(task) + 1).to_bytes(4, "little") + bytes((wire.RUN_SCRIPT,)) + task
 
 
 def find_random_states() -> list:

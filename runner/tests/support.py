@@ -41,8 +41,8 @@ def run_script(code: str | bytes, name: str = "<string>", has_file: bool = False
     return frame(2, text(code) + text(name) + bytes((has_file,)) + listed + pairs(environment or {}))
 
 
-def open_shell(environment: dict[str, str] | None = None) -> bytes:
-    return frame(3, pairs(environment or {}))
+def open_shell(environment: dict[str, str] | None = None, ipython: bool = False) -> bytes:
+    return frame(3, pairs(environment or {}) + bytes((ipython,)))
 
 
 def run_cell(code: str | bytes) -> bytes:

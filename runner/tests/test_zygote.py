@@ -1,7 +1,7 @@
 """The zygote, on a shim that forks without isolation: children look fresh and share no randomness."""
 from __future__ import annotations
 
-from support import CELL_DONE, ERROR, STARTED, RunnerTest, open_shell, run_cell, run_script
+from support import CELL_DONE, ERROR, RunnerTest, open_shell, run_cell, run_script
 from zygote_support import Zygote
 
 
@@ -16,12 +16,18 @@ class ZygoteTest(RunnerTest):
         zygote = self.zygote()
         for number in range(3):
             ours = zygote.run(run_script(f"print({number})", arguments=("a",), environment={"A": "b"}))
-            self.assertEqual((ours.out, ours.err, ours.kinds), (f"{number}\n", "", [STARTED]))
+            self.assertEqual((ours.out, ours.err, ours.kinds), (f"{number}\n", "", []))
         ours = zygote.run(run_script("f = open('out', 'w')\nf.write('hi')\n1/0"))
-        self.assertEqual((ours.errors[0].line, ours.kinds), (3, [STARTED, ERROR]))
+        self.assertEqual((ours.errors[0].line, ours.kinds), (3, [ERROR]))
         self.assertIn('line 3, in <module>\n    1/0\n', ours.err)
         self.assertEqual((self.workspace / "out").read_text(), "hi")
         self.assertEqual(zygote.close(), (b"", b""))
+
+    def test_a_child_made_in_advance_waits_for_its_task(self) -> None:
+        zygote = self.zygote()
+        ours = zygote.run(run_script("print(sorted(globals()))\nraise SystemExit(7)"), in_advance=True)
+        usual = zygote.run(run_script("print(sorted(globals()))"))
+        self.assertEqual((ours.out, ours.err, ours.code), (usual.out, "", 7))
 
     def test_children_run_cells(self) -> None:
         ours = self.zygote().run(open_shell(), run_cell("x = 4"), run_cell("x"), run_cell("exit()"))

@@ -274,12 +274,17 @@ Result<Outcome> EngineClient::run(ClientRun run, ClientEvents& events) {
   if (::pipe2(fds, O_CLOEXEC) != 0) return system_error(errno).during("make a pipe");
   UniqueFd reader{fds[0]};
   InputPump pump(run.input, UniqueFd{fds[1]});
-  HUTCH_TRY(send(wire::make_frame(wire::RequestType::run, run.request), reader.get()));
+  // All in one piece where there are no files: the engine wakes up once.
+  std::string request = wire::make_frame(wire::RequestType::run, run.request);
+  for (const auto& file : run.files) {
+    HUTCH_TRY(send(request, reader.get()));
+    reader.reset();
+    request = wire::make_frame(wire::RequestType::put_file, file);
+  }
+  HUTCH_TRY(send(request + empty_frame(wire::RequestType::go), reader.get()));
   reader.reset();
-  for (const auto& file : run.files) HUTCH_TRY(send(wire::make_frame(wire::RequestType::put_file, file)));
-  HUTCH_TRY(send(empty_frame(wire::RequestType::go)));
 
-  const bool shell = run.request.mode == wire::RunMode::shell;
+  const bool shell = run.request.mode != wire::RunMode::script;
   const auto give_cell = [&](std::optional<wire::CellStatus> last) -> Result<void> {
     const auto cell = events.next_cell(last);
     if (!cell) return send(empty_frame(wire::RequestType::cancel));
@@ -323,6 +328,7 @@ Result<Outcome> EngineClient::run(ClientRun run, ClientEvents& events) {
         }
         case wire::ReplyType::hello:
         case wire::ReplyType::status:
+        case wire::ReplyType::fork_time:
           return make_error(ErrorCode::protocol, "unexpected answer from the engine");
       }
     }
@@ -351,6 +357,17 @@ Result<wire::EngineStatus> EngineClient::status() {
   HUTCH_TRY(send(empty_frame(wire::RequestType::status)));
   HUTCH_TRY(const auto frame, receive());
   return wire::decode<wire::EngineStatus>(frame.payload);
+}
+
+Result<std::uint64_t> EngineClient::measure_fork(const std::string& template_name) {
+  HUTCH_TRY(send(wire::make_frame(wire::RequestType::measure_fork, wire::MeasureFork{.template_name = template_name})));
+  HUTCH_TRY(const auto frame, receive());
+  if (frame.type == static_cast<std::uint8_t>(wire::ReplyType::failed)) {
+    HUTCH_TRY(const auto failed, wire::decode<wire::Failed>(frame.payload));
+    return make_error(ErrorCode::not_found, failed.message).with_hint(failed.hint);
+  }
+  HUTCH_TRY(const auto time, wire::decode<wire::ForkTime>(frame.payload));
+  return time.ns;
 }
 
 Result<void> EngineClient::stop(StopWait wait) {

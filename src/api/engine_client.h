@@ -77,6 +77,7 @@ class EngineClient {
 
   Result<Outcome> run(ClientRun run, ClientEvents& events);
   Result<wire::EngineStatus> status();
+  Result<std::uint64_t> measure_fork(const std::string& template_name);  // nanoseconds
   enum class StopWait {
     socket,   // until another engine can take its place; it may still be finishing runs
     process,  // until it is gone with everything it made

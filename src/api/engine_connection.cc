@@ -130,6 +130,12 @@ bool EngineConnection::handle_idle(const wire::Frame& frame) {
     case wire::RequestType::stop:
       host_.retire();
       return false;
+    case wire::RequestType::measure_fork: {
+      auto asked = wire::decode<wire::MeasureFork>(frame.payload);
+      if (!asked || host_.engine == nullptr) return false;
+      tasks_.spawn(measure_fork(std::move(asked->template_name)));
+      return true;
+    }
     case wire::RequestType::cell:
     case wire::RequestType::interrupt:
     case wire::RequestType::cancel:
@@ -155,6 +161,7 @@ void EngineConnection::handle_running(const wire::Frame& frame) {
     case wire::RequestType::cancel:
     case wire::RequestType::status:
     case wire::RequestType::stop:
+    case wire::RequestType::measure_fork:
       run_->cancel();
       return;
   }
@@ -167,6 +174,15 @@ net::awaitable<void> EngineConnection::execute() {
     send(wire::make_frame(wire::ReplyType::finished, *record));
   } else {
     send_failure(record.error());
+  }
+}
+
+net::awaitable<void> EngineConnection::measure_fork(std::string template_name) {
+  const auto ns = co_await host_.engine->measure_fork(std::move(template_name));
+  if (ns) {
+    send(wire::make_frame(wire::ReplyType::fork_time, wire::ForkTime{.ns = *ns}));
+  } else {
+    send_failure({.error = ns.error()});
   }
 }
 

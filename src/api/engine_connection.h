@@ -48,6 +48,7 @@ class EngineConnection final : public RunSink {
   bool handle_idle(const wire::Frame& frame);     // no run is going on; false ends the connection
   void handle_running(const wire::Frame& frame);  // a run is going on
   net::awaitable<void> execute();
+  net::awaitable<void> measure_fork(std::string template_name);
   void send(std::string bytes, UniqueFd attached = {});
   bool send_now(Outgoing& outgoing);
   void send_failure(const StartFailure& failure);

@@ -1,6 +1,5 @@
 #include "api/engine_server.h"
 
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -78,14 +77,6 @@ EngineOptions engine_options(const EngineSettings& settings, std::vector<Templat
           .admission = {.most_running = running, .most_waiting = settings.most_waiting, .backlog = running},
           .most_sessions = settings.most_sessions,
           .pool = {.least = settings.pool_least, .most = settings.pool_most, .cores = cores}};
-}
-
-// Every run and every open shell takes a handful.
-void raise_open_files() {
-  rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
-  limit.rlim_cur = limit.rlim_max;
-  ::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
 class EngineServer {
@@ -167,7 +158,6 @@ Result<void> serve_engine(const EngineSettings& settings) {
   HUTCH_TRY(auto keeper, start_keeper(keeper_options(templates, true)));
 
   net::io_context context(1);
-  raise_open_files();
   Engine engine(context.get_executor(), std::move(keeper), engine_options(settings, std::move(templates)));
   ::unlink(location.socket().c_str());  // the lock of whoever started us says that no other engine is there
   ::umask(0177);

@@ -3,32 +3,17 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <cstdlib>
-#include <filesystem>
-#include <memory>
-#include <optional>
-
 #include "api/engine_client.h"
-#include "base/subprocess.h"
 #include "cli/bench_measure.h"
 #include "cli/bench_report.h"
+#include "cli/bench_series.h"
 #include "cli/report.h"
 #include "session/template_store.h"
 
 namespace hutch {
 namespace {
 
-namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;  // CLOCK_MONOTONIC
-
-constexpr const char* kPrint = "print(1)";
-constexpr const char* kPrinted = "1\n";
-constexpr const char* kGroupBy =
-    "import pandas as pd\n"
-    "frame = pd.DataFrame({'region': ['north', 'east', 'south', 'west'] * 250, 'amount': range(1000)})\n"
-    "for region, amount in frame.groupby('region')['amount'].sum().items():\n"
-    "    print(region, amount)\n";
-constexpr const char* kGrouped = "east 124750\nnorth 124500\nsouth 125000\nwest 125250\n";
 
 constexpr auto kQuickBudget = std::chrono::seconds(16);
 constexpr auto kBudget = std::chrono::seconds(70);
@@ -62,106 +47,6 @@ struct Target {
   Variables variables;
 };
 
-Error wrong_output(const std::string& output, const std::string& errors) {
-  return make_error(ErrorCode::internal, fmt::format("printed {:?} and {:?}", output, errors));
-}
-
-Result<Nanoseconds> time_command(const Command& command, const std::string& expected) {
-  const auto start = Clock::now();
-  HUTCH_TRY(const auto completed, run_checked(command));
-  const auto took = Clock::now() - start;
-  if (completed.output != expected) return wrong_output(completed.output, completed.errors);
-  return took;
-}
-
-Result<Nanoseconds> time_engine_call(EngineClient& client, const wire::RunRequest& request,
-                                     const std::string& expected) {
-  ClientRun run{.request = request, .files = {}};
-  Collected collected;
-  const auto start = Clock::now();
-  HUTCH_TRY(const auto outcome, client.run(std::move(run), collected));
-  const auto took = Clock::now() - start;
-  if (const auto* failed = std::get_if<wire::Failed>(&outcome)) {
-    return make_error(ErrorCode::system, failed->message).with_hint(failed->hint);
-  }
-  if (collected.out != expected) return wrong_output(collected.out, collected.err);
-  if (!std::get<wire::Record>(outcome).warm) return make_error(ErrorCode::internal, "the sandbox was started cold");
-  return took;
-}
-
-// What plain programs see: nothing of the user's that could slow them down.
-std::vector<std::string> plain_environment(const Variables& variables = {}) {
-  std::vector<std::string> list{"PATH=/usr/bin:/bin", "HOME=/", "LANG=C.UTF-8"};
-  for (const auto& [name, value] : variables) list.push_back(name + "=" + value);
-  return list;
-}
-
-// What `hutch` needs to find the same engine and templates as we do.
-std::vector<std::string> hutch_environment() {
-  std::vector<std::string> list;
-  for (auto& entry : current_environment()) {
-    if (entry.starts_with("HUTCH_") || entry.starts_with("XDG_") || entry.starts_with("HOME=")) {
-      list.push_back(std::move(entry));
-    }
-  }
-  list.emplace_back("PATH=/usr/bin:/bin");
-  list.emplace_back("LANG=C.UTF-8");
-  return list;
-}
-
-Series plain_python(const std::string& python, const std::string& shown, const char* code, const char* expected,
-                    const Variables& variables, int per_round) {
-  Command command{.argv = {python, "-c", code}, .environment = plain_environment(variables), .directory = "/"};
-  return {.name = fs::path(python).filename().string() + " -c '" + shown + "'",
-          .measure = [command, expected] { return time_command(command, expected); },
-          .per_round = per_round};
-}
-
-Series engine_call(EngineClient& client, const BenchOptions& options, const std::string& template_name,
-                   const char* code, const char* expected, int per_round) {
-  auto request = default_request(template_name, code);
-  request.weaker_limits = options.weaker_limits;
-  return {.name = "engine call, template " + template_name,
-          .measure = [&client, request, expected] { return time_engine_call(client, request, expected); },
-          .per_round = per_round};
-}
-
-Series hutch_run(const BenchOptions& options, std::vector<std::string> arguments, const char* code,
-                 const char* expected, int per_round) {
-  // In the child the link still leads to this very binary, even when another build has replaced it on the disk.
-  std::vector<std::string> argv{"/proc/self/exe", "run", "-c", code};
-  argv.insert(argv.end(), arguments.begin(), arguments.end());
-  if (options.weaker_limits) argv.emplace_back("--weaker-limits");
-  Command command{.argv = std::move(argv), .environment = hutch_environment(), .directory = "/"};
-  return {.name = "hutch run",
-          .measure = [command, expected] { return time_command(command, expected); },
-          .per_round = per_round};
-}
-
-std::optional<Series> bubblewrap(const Interpreter& interpreter, std::vector<std::string>& notes) {
-  const fs::path program = "/usr/bin/bwrap";
-  std::error_code ignored;
-  if (!fs::exists(program, ignored)) {
-    notes.emplace_back("no_engine_vs_bwrap is left out: bubblewrap is not installed");
-    return std::nullopt;
-  }
-  if (!interpreter.beneath_usr()) {
-    notes.emplace_back("no_engine_vs_bwrap is left out: the interpreter is not in /usr");
-    return std::nullopt;
-  }
-  std::vector<std::string> argv{program.string(), "--unshare-all", "--ro-bind", "/usr", "/usr"};
-  for (const char* name : {"lib", "lib64", "bin"}) {
-    if (!fs::is_symlink(fs::path("/") / name, ignored)) continue;
-    argv.insert(argv.end(), {"--symlink", std::string("usr/") + name, std::string("/") + name});
-  }
-  argv.insert(argv.end(),
-              {"--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", interpreter.path.string(), "-c", kPrint});
-  Command command{.argv = std::move(argv), .environment = plain_environment(), .directory = "/"};
-  return Series{.name = "bwrap … " + interpreter.path.filename().string() + " -c 'print(1)'",
-                .measure = [command] { return time_command(command, kPrinted); },
-                .per_round = kSeldom};
-}
-
 Result<Target> find_target(const TemplateStore& store, std::vector<std::string>& notes) {
   if (!store.resolve("default")) {
     notes.emplace_back(
@@ -177,50 +62,102 @@ Result<Target> find_target(const TemplateStore& store, std::vector<std::string>&
                 .variables = plan.file.environment};
 }
 
-Result<Plan> make_plan(const BenchOptions& options, const TemplateStore& store, const Target& target,
-                       EngineClient& client) {
-  Plan plan;
-  const auto pair = [&](const char* name, std::size_t subject, std::size_t anchor) {
-    plan.pairings.push_back({.name = name, .subject = subject, .anchor = anchor});
-  };
-  const bool has_pandas = !target.environment_python.empty();
-  HUTCH_TRY(const auto bare, store.plan("bare"));
-  const auto print = plan.add(plain_python(target.python, kPrint, kPrint, kPrinted, {}, kOften));
-  const bool same = bare.interpreter.path == target.python;
-  const auto bare_print =
-      same ? print : plan.add(plain_python(bare.interpreter.path.string(), kPrint, kPrint, kPrinted, {}, kOften));
-
-  // Like with like: plain python3 has imported nothing, and neither has `bare`.
-  pair("print_cold", plan.add(engine_call(client, options, "bare", kPrint, kPrinted, kOften)), bare_print);
-  if (has_pandas) {
-    pair("print_cold_default", plan.add(engine_call(client, options, target.name, kPrint, kPrinted, kOften)), print);
-  }
-  pair("print_command", plan.add(hutch_run(options, {"--template", target.name}, kPrint, kPrinted, kOften)), print);
-  if (has_pandas) {
-    const auto pandas =
-        plan.add(plain_python(target.environment_python, "import pandas …", kGroupBy, kGrouped, target.variables, 1));
-    pair("pandas_cold", plan.add(engine_call(client, options, target.name, kGroupBy, kGrouped, kSeldom)), pandas);
-    pair("pandas_command", plan.add(hutch_run(options, {"--template", target.name}, kGroupBy, kGrouped, kSeldom)),
-         pandas);
-  }
-  const auto cold = plan.add(hutch_run(options, {"--no-engine", "--template", "bare"}, kPrint, kPrinted, kSeldom));
-  pair("no_engine", cold, bare_print);
-  if (auto peer = bubblewrap(bare.interpreter, plan.notes)) {
-    pair("no_engine_vs_bwrap", cold, plan.add(std::move(*peer)));
-  }
-  return plan;
+// What is asked of the engine, over and over.
+wire::RunRequest request_for(const BenchOptions& options, const std::string& template_name, const BenchProgram& program,
+                             Start start) {
+  auto request = default_request(template_name, program.code);
+  request.weaker_limits = options.weaker_limits;
+  request.on_demand = start == Start::on_demand;
+  return request;
 }
 
-// The first run imports the template's libraries; what it costs is said, not measured.
+class Planner {
+ public:
+  Planner(const BenchOptions& options, const EngineLocation& location, EngineClient& client, const Target& target)
+      : options_(options), location_(location), client_(client), target_(target) {}
+
+  Result<Plan> make(const TemplateStore& store) {
+    HUTCH_TRY(const auto bare, store.plan("bare"));
+    const auto print = plan_.add(plain_python(target_.python, kPrint, {}, kOften));
+    const bool same = bare.interpreter.path == target_.python;
+    const auto bare_print =
+        same ? print : plan_.add(plain_python(bare.interpreter.path.string(), kPrint, {}, kOften));
+    const bool has_pandas = !target_.environment_python.empty();
+
+    // Like with like: plain python3 has imported nothing, and neither has `bare`.
+    add_prints("bare", "", bare_print);
+    if (has_pandas) add_prints(target_.name, "_default", print);
+    pair("print_command", plan_.add(hutch_run(flags({"--template", target_.name}), kPrint, kOften)), print);
+    if (has_pandas) add_pandas();
+    HUTCH_TRY(add_cells(print));
+    const auto cold =
+        plan_.add(hutch_run(flags({"--no-engine", "--template", "bare"}), kPrint, kSeldom));
+    pair("no_engine", cold, bare_print);
+    if (auto peer = bubblewrap(bare.interpreter, kSeldom, plan_.notes)) {
+      pair("no_engine_vs_bwrap", cold, plan_.add(std::move(*peer)));
+    }
+    return std::move(plan_);
+  }
+
+ private:
+  void pair(std::string name, std::size_t subject, std::size_t anchor) {
+    plan_.pairings.push_back({.name = std::move(name), .subject = subject, .anchor = anchor});
+  }
+  std::size_t call(const std::string& name, const BenchProgram& program, Start start, Until until, int per_round) {
+    return plan_.add(engine_call(client_, request_for(options_, name, program, start), program, until, per_round));
+  }
+  [[nodiscard]] std::vector<std::string> flags(std::vector<std::string> list) const {
+    if (options_.weaker_limits) list.emplace_back("--weaker-limits");
+    return list;
+  }
+
+  void add_prints(const std::string& name, const std::string& suffix, std::size_t anchor) {
+    pair("print_cold" + suffix, call(name, kPrint, Start::as_served, Until::whole_record, kOften), anchor);
+    pair("print_first_byte" + suffix, call(name, kPrint, Start::as_served, Until::first_output, kOften), anchor);
+    const auto alone = call(name, kPrint, Start::on_demand, Until::whole_record, kOften);
+    pair("print_no_pool" + suffix, alone, anchor);
+    pair("print_no_pool_vs_fork" + suffix, alone, plan_.add(bare_fork(client_, name, kOften)));
+  }
+
+  void add_pandas() {
+    const auto pandas = plan_.add(plain_python(target_.environment_python, kGroupBy, target_.variables, 1));
+    pair("pandas_cold", call(target_.name, kGroupBy, Start::as_served, Until::whole_record, kSeldom), pandas);
+    pair("pandas_no_pool", call(target_.name, kGroupBy, Start::on_demand, Until::whole_record, kSeldom), pandas);
+    pair("pandas_command", plan_.add(hutch_run(flags({"--template", target_.name}), kGroupBy, kSeldom)), pandas);
+  }
+
+  Result<void> add_cells(std::size_t anchor) {
+    const bool has_ipython = !target_.environment_python.empty();
+    for (const auto mode : {wire::RunMode::shell, wire::RunMode::ipython}) {
+      if (mode == wire::RunMode::ipython && !has_ipython) continue;
+      auto request = request_for(options_, target_.name, kPrint, Start::as_served);
+      request.mode = mode;
+      HUTCH_TRY(auto client, EngineClient::connect_or_start(location_));
+      HUTCH_TRY(auto series, live_cell(std::move(client), std::move(request), kOften));
+      pair(mode == wire::RunMode::shell ? "second_cell" : "second_cell_ipython", plan_.add(std::move(series)), anchor);
+    }
+    return {};
+  }
+
+  const BenchOptions& options_;
+  const EngineLocation& location_;
+  EngineClient& client_;
+  const Target& target_;
+  Plan plan_;
+};
+
+// The first runs import the templates' libraries; what that costs is said, not measured.
 Result<void> warm_up(const BenchOptions& options, const Target& target, EngineClient& client, bool started,
                      Nanoseconds start_time, std::vector<std::string>& notes) {
   if (started) {
     notes.push_back(fmt::format("the engine was not running; it started in {:.0f} ms (not part of the measurements)",
                                 static_cast<double>(start_time.count()) / 1e6));
   }
-  auto first = engine_call(client, options, target.name, kPrint, kPrinted, 1).measure();
-  if (!first) return std::move(first).error().during("the first run");
-  if (started) {
+  for (const std::string& name : {std::string("bare"), target.name}) {
+    const auto request = request_for(options, name, kPrint, Start::as_served);
+    auto first = engine_call(client, request, kPrint, Until::whole_record, 1).measure();
+    if (!first) return std::move(first).error().during("the first run");
+    if (!started || name != target.name) continue;
     notes.push_back(fmt::format("its first run of template {} took {:.0f} ms with the imports (not part either)",
                                 target.name, static_cast<double>(first->count()) / 1e6));
   }
@@ -276,7 +213,7 @@ Result<BenchResult> measure(const BenchOptions& options) {
   HUTCH_TRY(auto client, EngineClient::connect_or_start(location));
   HUTCH_TRY(warm_up(options, target, client, started, Clock::now() - start, result.notes));
 
-  HUTCH_TRY(auto plan, make_plan(options, store, target, client));
+  HUTCH_TRY(auto plan, Planner(options, location, client, target).make(store));
   result.notes.insert(result.notes.end(), plan.notes.begin(), plan.notes.end());
   const Schedule schedule{.rounds = options.rounds, .budget = options.quick ? kQuickBudget : kBudget};
   const bool terminal = ::isatty(STDERR_FILENO) == 1;

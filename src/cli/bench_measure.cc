@@ -63,6 +63,7 @@ Summary summarize(const std::vector<Nanoseconds>& samples) {
   return {.count = sorted.size(),
           .p50_us = median,
           .p95_us = percentile_us(sorted, 0.95),
+          .p99_us = percentile_us(sorted, 0.99),
           .spread = median > 0 ? range / median : 0};
 }
 

@@ -45,6 +45,7 @@ struct Summary {
   std::size_t count = 0;
   double p50_us = 0;
   double p95_us = 0;
+  double p99_us = 0;
   double spread = 0;  // interquartile range over median: how noisy it was
 };
 

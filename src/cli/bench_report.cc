@@ -75,10 +75,10 @@ double load_average() {
 
 std::string bench_text(const BenchResult& result) {
   std::string text =
-      fmt::format("{:<20}{:>11}{:>11}{:>6}{:>11}{:>8}  {}\n", "", "p50", "p95", "n", "anchor p50", "ratio", "anchor");
+      fmt::format("{:<30}{:>11}{:>11}{:>11}{:>6}{:>11}{:>8}  {}\n", "", "p50", "p95", "p99", "n", "anchor p50", "ratio", "anchor");
   for (const auto& row : result.rows) {
-    text += fmt::format("{:<20}{:>11}{:>11}{:>6}{:>11}{:>8.3f}  {}\n", row.name, show_time(row.subject.p50_us),
-                        show_time(row.subject.p95_us), row.subject.count, show_time(row.against.p50_us), row.ratio(),
+    text += fmt::format("{:<30}{:>11}{:>11}{:>11}{:>6}{:>11}{:>8.3f}  {}\n", row.name, show_time(row.subject.p50_us),
+                        show_time(row.subject.p95_us), show_time(row.subject.p99_us), row.subject.count, show_time(row.against.p50_us), row.ratio(),
                         row.anchor);
   }
   text += fmt::format("\ntemplate {}, {} rounds in {} s\nmachine: {}\nnoise: {}\n", result.template_name, result.rounds,
@@ -95,6 +95,7 @@ std::string bench_json(const BenchResult& result) {
                                   {"ratio", rounded(row.ratio())},
                                   {"p50_us", whole(row.subject.p50_us)},
                                   {"p95_us", whole(row.subject.p95_us)},
+                                  {"p99_us", whole(row.subject.p99_us)},
                                   {"n", row.subject.count},
                                   {"anchor", row.anchor},
                                   {"anchor_p50_us", whole(row.against.p50_us)},
@@ -124,10 +125,11 @@ std::string bench_json(const BenchResult& result) {
 
 std::string bench_markdown(const BenchResult& result) {
   std::string text =
-      "| | p50 | p95 | n | against | its p50 | its p95 | ratio |\n|---|---:|---:|---:|---|---:|---:|---:|\n";
+      "| | p50 | p95 | p99 | n | against | its p50 | its p95 | ratio |\n|---|---:|---:|---:|---:|---|---:|---:|---:|\n";
   for (const auto& row : result.rows) {
-    text += fmt::format("| `{}` | {} | {} | {} | `{}` | {} | {} | **{:.3f}** |\n", row.name,
-                        show_time(row.subject.p50_us), show_time(row.subject.p95_us), row.subject.count, row.anchor,
+    text += fmt::format("| `{}` | {} | {} | {} | {} | `{}` | {} | {} | **{:.3f}** |\n", row.name,
+                        show_time(row.subject.p50_us), show_time(row.subject.p95_us), show_time(row.subject.p99_us),
+                        row.subject.count, row.anchor,
                         show_time(row.against.p50_us), show_time(row.against.p95_us), row.ratio());
   }
   text += fmt::format("\nHutch {}, template `{}`, {:%Y-%m-%d}, {} rounds in {} s.\n\n", result.version,

@@ -133,12 +133,14 @@ int main(int argc, char** argv) {
   run_app->add_flag("--json", run.json, "Print the whole record as JSON instead of the program's output");
   run_app->add_flag("--quiet", run.quiet, "Nothing on standard error but what the program writes");
   run_app->add_flag("--explain", run.explain, "Say where the time went, which walls were up, what was denied");
+  run_app->add_flag("--no-pool", run.no_pool, "Fork on demand instead of taking a sandbox that was made in advance");
   run_app->add_option("--inject-fault", run.fault, "Make one set-up step fail (for tests)")->group("");
   add_common(*run_app, run);
   add_limits(*run_app, run);
 
   RunOptions shell;
   auto* shell_app = app.add_subcommand("shell", "An interactive prompt in one sandbox");
+  shell_app->add_flag("--ipython", shell.ipython, "Cells as IPython runs them: magics, Out, its way of showing values");
   add_common(*shell_app, shell);
   add_limits(*shell_app, shell);
 

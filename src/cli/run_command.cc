@@ -193,6 +193,7 @@ Result<wire::RunRequest> make_request(const RunOptions& options, const Config& c
   wire::RunRequest request{.template_name = choice.chosen.name,
                            .weaker_limits = options.weaker_limits,
                            .cold = options.no_engine,
+                           .on_demand = options.no_pool,
                            .want_files = !options.output_directory.empty(),
                            .fault = options.fault};
   request.limits = {.wall_ms = static_cast<std::uint64_t>(limits.wall.count()),

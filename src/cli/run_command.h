@@ -27,6 +27,8 @@ struct RunOptions {
   bool explain = false;
   bool no_engine = false;
   bool weaker_limits = false;
+  bool no_pool = false;
+  bool ipython = false;
   std::string fault;
 };
 

@@ -67,7 +67,7 @@ int shell_command(const RunOptions& options, const Config& config) {
     report.error(request.error().message, request.error().hint);
     return kOwnFailure;
   }
-  request->mode = wire::RunMode::shell;
+  request->mode = options.ipython ? wire::RunMode::ipython : wire::RunMode::shell;
   // Each cell has the time limit; the whole shell has no processor budget but what was asked for.
   if (options.cpu_time.empty())
     request->limits.cpu_ms = static_cast<std::uint64_t>(config.engine.wall_ceiling.count()) * 64;

@@ -157,6 +157,14 @@ net::awaitable<void> Engine::run_cell(std::shared_ptr<Run> run, std::string code
   leave(begin);
 }
 
+net::awaitable<Result<std::uint64_t>> Engine::measure_fork(std::string template_name) {
+  const auto found = std::ranges::find(options_.templates, template_name, &Template::name);
+  const auto index = static_cast<std::uint32_t>(found - options_.templates.begin());
+  const std::uint64_t ns = found == options_.templates.end() ? 0 : co_await keeper_.measure_fork(index);
+  if (ns == 0) co_return make_error(ErrorCode::not_found, "no warm interpreter of template " + printable(template_name));
+  co_return ns;
+}
+
 void Engine::leave(Clock::time_point since) {
   admission_.leave(Clock::now() - since);
   admission_.note_dying(keeper_.dying());

@@ -31,6 +31,9 @@ class Engine {
   // A cell of a shell that execute() has under way.
   net::awaitable<void> run_cell(std::shared_ptr<Run> run, std::string code, Admission::Owner owner);
 
+  // A bare fork of the template's zygote, with which starts are compared; nothing when it was never used.
+  net::awaitable<Result<std::uint64_t>> measure_fork(std::string template_name);
+
   net::awaitable<void> listen() { return keeper_.listen(); }
   net::awaitable<void> tend_pool() { return pool_.tend(); }
   [[nodiscard]] wire::EngineStatus status() const;

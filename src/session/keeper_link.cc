@@ -4,6 +4,7 @@
 
 #include <array>
 #include <csignal>
+#include <utility>
 
 #include "wire/codec.h"
 #include "wire/fd_passing.h"
@@ -51,6 +52,14 @@ void KeeperLink::release(std::uint64_t run) {
   std::ignore = send(KeeperRequestKind::release, ReleaseRequest{.run = run});
 }
 
+net::awaitable<std::uint64_t> KeeperLink::measure_fork(std::uint32_t template_index) {
+  Measuring one{.done = Event(socket_.get_executor())};
+  if (lost_ || !send(KeeperRequestKind::measure, MeasureRequest{.template_index = template_index})) co_return 0;
+  measuring_.push_back(&one);
+  co_await one.done.wait();
+  co_return one.ns;
+}
+
 net::awaitable<void> KeeperLink::listen() {
   std::string bytes(kMostKeeperBytes, '\0');
   for (;;) {
@@ -69,6 +78,7 @@ net::awaitable<void> KeeperLink::listen() {
   }
   lost_ = true;
   dying_.clear();
+  for (auto* one : std::exchange(measuring_, {})) one->done.set();
   const auto runs = runs_;  // a listener may dismiss itself
   for (const auto& [number, run] : runs) run->on_keeper_lost();
 }
@@ -105,6 +115,13 @@ void KeeperLink::dispatch(std::string_view packet, std::vector<UniqueFd> attache
     case KeeperReplyKind::limited:
       if (const auto reply = wire::decode<LimitedReply>(payload)) {
         if (auto* run = find(reply->run)) run->on_limited();
+      }
+      return;
+    case KeeperReplyKind::measured:
+      if (const auto reply = wire::decode<MeasuredReply>(payload); reply && !measuring_.empty()) {
+        measuring_.front()->ns = reply->ns;
+        measuring_.front()->done.set();
+        measuring_.pop_front();
       }
       return;
     case KeeperReplyKind::gone:

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <boost/asio/posix/stream_descriptor.hpp>
+#include <deque>
 #include <functional>
 #include <map>
 #include <set>
@@ -47,6 +48,7 @@ class KeeperLink {
   void limit(const LimitRequest& request);
   void stock(const StockRequest& request);
   void release(std::uint64_t run);
+  net::awaitable<std::uint64_t> measure_fork(std::uint32_t template_index);  // nanoseconds; 0: it cannot be told
 
   // Sandboxes that are being taken apart. `on_gone` hears of each that is gone.
   [[nodiscard]] std::size_t dying() const { return dying_.size(); }
@@ -64,6 +66,11 @@ class KeeperLink {
   net::posix::stream_descriptor socket_;
   std::map<std::uint64_t, KeeperListener*> runs_;
   std::set<std::uint64_t> dying_;
+  struct Measuring {
+    Event done;
+    std::uint64_t ns = 0;
+  };
+  std::deque<Measuring*> measuring_;
   std::uint64_t next_run_ = 1;
   bool lost_ = false;
 };

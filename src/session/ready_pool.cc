@@ -1,6 +1,7 @@
 #include "session/ready_pool.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "sandbox/limits.h"
 
@@ -8,8 +9,9 @@ namespace hutch {
 namespace {
 
 constexpr auto kStartTime = std::chrono::seconds(60);     // a zygote that imports a lot
+constexpr auto kGrace = std::chrono::milliseconds(2);     // since anybody ran: the answer is on its way to its reader
 constexpr auto kQuiet = std::chrono::milliseconds(20);    // since the last claim, before we work beside a program
-constexpr auto kLook = std::chrono::milliseconds(10);     // how often to look whether it is quiet
+constexpr auto kLook = std::chrono::milliseconds(2);      // how often to look whether it is quiet
 constexpr auto kForget = std::chrono::seconds(10);        // how long a want of one more lasts
 constexpr auto kShellsAhead = 2U;                         // spare shells, for starts that find no runner
 constexpr std::uint32_t kMostFailures = 3;
@@ -54,16 +56,19 @@ ReadyPool::~ReadyPool() = default;
 
 // A resting runner has the default limits in its process; those of its control group can still be written.
 bool ReadyPool::fits(const StartRequest& request) const {
-  const LimitNumbers usual = LimitNumbers::from(Limits{});
-  const bool same_memory = !options_.weaker_limits || request.limits.memory == usual.memory;
-  return options_.most > 0 && request.warm && request.fault == Step::none && same_memory &&
-         request.limits.same_fixed_limits(usual) && (!options_.weaker_limits || request.weaker_limits);
+  return options_.most > 0 && request.warm && request.fault == Step::none &&
+         request.limits.same_fixed_limits(LimitNumbers::from(Limits{}), !options_.weaker_limits) &&
+         (!options_.weaker_limits || request.weaker_limits);
+}
+
+void ReadyPool::note_start(std::uint32_t template_index) {
+  last_claim_ = Clock::now();
+  shelves_[template_index].used = true;
 }
 
 std::optional<SandboxLink> ReadyPool::claim(const StartRequest& request) {
   if (!fits(request)) return std::nullopt;
   auto& shelf = shelves_[request.template_index];
-  last_claim_ = Clock::now();
   shelf.wanted = std::max(shelf.wanted, options_.least);
   wake();
   if (shelf.ready.empty()) {
@@ -79,6 +84,7 @@ std::optional<SandboxLink> ReadyPool::claim(const StartRequest& request) {
 }
 
 void ReadyPool::note_load(std::uint32_t running) {
+  if (running < running_) last_end_ = Clock::now();
   running_ = running;
   wake();
 }
@@ -91,8 +97,9 @@ PoolCounts ReadyPool::counts() const {
 
 bool ReadyPool::may_refill() const {
   if (keeper_.lost() || keeper_.dying() > options_.cores) return false;
-  if (running_ == 0) return true;
-  return running_ < options_.cores && Clock::now() - last_claim_ > kQuiet;
+  const auto now = Clock::now();
+  if (now - last_end_ < kGrace) return false;
+  return running_ == 0 || (running_ < options_.cores && now - last_claim_ > kQuiet);
 }
 
 std::optional<std::uint32_t> ReadyPool::next_to_fill() const {
@@ -126,8 +133,20 @@ net::awaitable<void> ReadyPool::tend() {
       co_await make(*next);
       continue;
     }
-    alarm_.expires_after(next ? Clock::duration(kLook) : Clock::duration(kForget));
+    const bool shells = std::ranges::any_of(shelves_, &Shelf::used);
+    if (shells && may_refill()) {
+      stock_shells();
+      continue;
+    }
+    alarm_.expires_after(next || shells ? Clock::duration(kLook) : Clock::duration(kForget));
     co_await alarm_.async_wait(net::redirect_error(net::use_awaitable, ignored));
+  }
+}
+
+// For starts that find no runner; the keeper makes them when it has nothing else to do.
+void ReadyPool::stock_shells() {
+  for (std::uint32_t i = 0; i < shelves_.size(); ++i) {
+    if (std::exchange(shelves_[i].used, false)) keeper_.stock({.template_index = i, .shells = kShellsAhead});
   }
 }
 
@@ -143,8 +162,8 @@ net::awaitable<void> ReadyPool::make(std::uint32_t index) {
   auto& shelf = shelves_[index];
   if (rested && !resting->lost) {
     shelf.failures = 0;
+    shelf.used = true;  // a shell went into it
     shelf.ready.push_back(std::move(resting));
-    keeper_.stock({.template_index = index, .shells = kShellsAhead});
   } else {
     ++shelf.failures;
     keeper_.dismiss(resting->link.number);

@@ -35,6 +35,9 @@ class ReadyPool {
   ReadyPool(const ReadyPool&) = delete;
   ReadyPool& operator=(const ReadyPool&) = delete;
 
+  // A warm start of this template, from here or not: its shells will be made up for.
+  void note_start(std::uint32_t template_index);
+
   // One that fits the request, never to be returned; nothing when there is none.
   std::optional<SandboxLink> claim(const StartRequest& request);
 
@@ -51,6 +54,7 @@ class ReadyPool {
     std::deque<std::unique_ptr<Resting>> ready;
     std::uint32_t wanted = 0;
     std::uint32_t failures = 0;  // in a row
+    bool used = false;           // since shells were last asked for
     Clock::time_point changed;
   };
 
@@ -58,6 +62,7 @@ class ReadyPool {
   [[nodiscard]] bool may_refill() const;
   [[nodiscard]] std::optional<std::uint32_t> next_to_fill() const;
   void shrink();
+  void stock_shells();
   net::awaitable<void> make(std::uint32_t index);
   net::awaitable<bool> rest(Resting& resting);
   void drop(Resting& resting);
@@ -69,6 +74,7 @@ class ReadyPool {
   std::vector<Shelf> shelves_;
   net::steady_timer alarm_;
   Clock::time_point last_claim_;
+  Clock::time_point last_end_;
   std::uint32_t running_ = 0;
   PoolCounts counts_;
 };

@@ -21,6 +21,7 @@ namespace {
 
 constexpr auto kDrainTime = std::chrono::seconds(1);   // after the last process of the sandbox was killed
 constexpr auto kDeathTime = std::chrono::seconds(5);   // from SIGKILL to the last process
+constexpr auto kGrace = std::chrono::milliseconds(1);  // for the answer to reach its reader before we take a core
 constexpr auto kAnswerTime = std::chrono::seconds(1);  // of the keeper
 constexpr auto kStartTime = std::chrono::seconds(60);  // a zygote that imports a lot
 constexpr auto kWeakerInterval = std::chrono::milliseconds(20);
@@ -61,7 +62,9 @@ net::awaitable<std::expected<wire::Record, StartFailure>> Run::execute() {
   started_at_ns_ =
       std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
   from_client_.assign(spec_.input.release());
-  if (auto link = pool_.claim(start_request())) {
+  if (!spec_.request.cold) pool_.note_start(spec_.template_index);
+  auto link = spec_.request.on_demand ? std::nullopt : pool_.claim(start_request());
+  if (link) {
     co_await claim(std::move(*link));
   } else {
     co_await start();
@@ -95,7 +98,9 @@ net::awaitable<std::expected<wire::Record, StartFailure>> Run::execute() {
 
 // What nobody waits for any more.
 net::awaitable<void> Run::leave([[maybe_unused]] std::shared_ptr<Run> self) {
-  co_await net::post(executor_, net::use_awaitable);
+  boost::system::error_code ignored;
+  wall_timer_.expires_after(kGrace);
+  co_await wall_timer_.async_wait(net::redirect_error(net::use_awaitable, ignored));
   keeper_.dismiss(link_.number);
   keeper_.release(link_.number);
   link_.close();
@@ -194,8 +199,9 @@ net::awaitable<void> Run::send_tasks() {
     if (failed) co_return;
   }
   auto& request = spec_.request;
-  if (request.mode == wire::RunMode::shell) {
-    bytes = wire::make_frame(wire::TaskType::open_shell, wire::OpenShell{.environment = request.environment});
+  if (is_shell()) {
+    bytes = wire::make_frame(wire::TaskType::open_shell, wire::OpenShell{.environment = request.environment,
+                                                               .ipython = request.mode == wire::RunMode::ipython});
   } else {
     bytes = wire::make_frame(wire::TaskType::run_script, wire::RunScript{.code = std::move(request.code),
                                                                          .file_name = request.file_name,
@@ -302,6 +308,8 @@ bool Run::handle_frame(const wire::Frame& frame) {
       if (!message || !link_.walls_up || ended_ != Ended::by_itself) return false;
       said_finished_ = true;
       finished_ = Clock::now();
+      const Clock::time_point said{std::chrono::nanoseconds(message->started_ns)};
+      if (said > up_ && said < finished_) running_ = said;
       wait_status_ = W_EXITCODE(message->exit_code, 0);
       wall_timer_.cancel();
       // What it wrote is in the pipes by now; what others go on writing is not waited for.

@@ -62,7 +62,7 @@ class Run final : public KeeperListener, public std::enable_shared_from_this<Run
   void note_wait(Clock::duration waited) {
     spec_.waited_us = static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(waited).count());
   }
-  [[nodiscard]] bool is_shell() const { return spec_.request.mode == wire::RunMode::shell; }
+  [[nodiscard]] bool is_shell() const { return spec_.request.mode != wire::RunMode::script; }
   void cancel() { end(Ended::cancelled); }
   void interrupt();
   void send_cell(std::string code);

@@ -17,7 +17,18 @@ inline constexpr std::uint32_t kMaxEngineFrame = 24U << 20;
 inline constexpr std::uint32_t kFileChunk = 1U << 20;
 
 // Client to engine.
-enum class RequestType : std::uint8_t { hello = 1, run, put_file, go, cell, interrupt, cancel, status, stop };
+enum class RequestType : std::uint8_t {
+  hello = 1,
+  run,
+  put_file,
+  go,
+  cell,
+  interrupt,
+  cancel,
+  status,
+  stop,
+  measure_fork
+};
 
 struct Hello {
   std::uint32_t protocol = kEngineProtocol;
@@ -29,7 +40,7 @@ struct Hello {
   }
 };
 
-enum class RunMode : std::uint8_t { script, shell, last = shell };
+enum class RunMode : std::uint8_t { script, shell, ipython, last = ipython };
 
 struct RunLimits {
   std::uint64_t wall_ms = 0, cpu_ms = 0, memory = 0, scratch = 0, output = 0;
@@ -52,17 +63,18 @@ struct RunRequest {
   RunLimits limits;
   bool weaker_limits = false;
   bool cold = false;
+  bool on_demand = false;   // not in a sandbox that was made in advance
   bool want_files = false;  // attach a descriptor to every `file`
   std::string fault;        // tests: the name of the set-up step that fails
   template <class A>
   void fields(A& a) {
     a(template_name), a(mode), a(code), a(file_name), a(has_file), a(arguments), a(environment), a(limits);
-    a(weaker_limits), a(cold), a(want_files), a(fault);
+    a(weaker_limits), a(cold), a(on_demand), a(want_files), a(fault);
   }
 };
 
 // Engine to client.
-enum class ReplyType : std::uint8_t { hello = 64, output, file, cell_done, finished, failed, status };
+enum class ReplyType : std::uint8_t { hello = 64, output, file, cell_done, finished, failed, status, fork_time };
 
 struct HelloReply {
   std::uint32_t protocol = kEngineProtocol;
@@ -94,6 +106,23 @@ struct Failed {
   template <class A>
   void fields(A& a) {
     a(message), a(hint), a(code), a(step), a(retry_after_ms);
+  }
+};
+
+// How long does a bare fork of a template's zygote take?
+struct MeasureFork {
+  std::string template_name;
+  template <class A>
+  void fields(A& a) {
+    a(template_name);
+  }
+};
+
+struct ForkTime {
+  std::uint64_t ns = 0;
+  template <class A>
+  void fields(A& a) {
+    a(ns);
   }
 };
 

@@ -48,9 +48,10 @@ struct RunScript {
 // Keep the interpreter and run cells in it.
 struct OpenShell {
   Environment environment;
+  bool ipython = false;  // cells as IPython runs them, where the template has it
   template <class A>
   void fields(A& a) {
-    a(environment);
+    a(environment), a(ipython);
   }
 };
 
@@ -91,7 +92,7 @@ struct SetupFailed {
   }
 };
 
-// The user's code starts now.
+// The user's code starts now; only a cold start says so.
 struct Started {
   template <class A>
   void fields(A&) {}
@@ -127,9 +128,10 @@ struct CellDone {
 // need not wait until the kernel has taken the process apart.
 struct Finished {
   std::uint8_t exit_code = 0;
+  std::uint64_t started_ns = 0;  // when the user's code began, by the monotonic clock; for `--explain`
   template <class A>
   void fields(A& a) {
-    a(exit_code);
+    a(exit_code), a(started_ns);
   }
 };
 

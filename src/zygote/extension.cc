@@ -10,6 +10,7 @@
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
@@ -22,6 +23,7 @@
 #include "sandbox/privileges.h"
 #include "wire/fd_passing.h"
 #include "zygote/heap_image.h"
+#include "zygote/hot_pages.h"
 #include "zygote/zygote_messages.h"
 
 namespace hutch {
@@ -148,6 +150,7 @@ bool serve_one(const ForkRequest& request, std::span<const int> fds) {
     if (pid == 0) {
       ::syscall(SYS_set_robust_list, state.robust_list, state.robust_list_size);
       join_shell(plan);
+      hot_pages::touch();
       reseed_generators();
       PyOS_AfterFork_Child();
       return true;
@@ -161,6 +164,19 @@ bool serve_one(const ForkRequest& request, std::span<const int> fds) {
   PyOS_AfterFork_Parent();
   for (const int fd : fds) ::close(fd);
   return false;
+}
+
+// What any fork of this process costs, without a sandbox around it: the floor that a start is compared with.
+void measure_fork() {
+  ForkReply reply;
+  const std::uint64_t begin = kernel::monotonic_ns();
+  const auto pid = static_cast<pid_t>(::syscall(SYS_clone, SIGCHLD, nullptr, nullptr, nullptr, 0));
+  if (pid == 0) ::_exit(0);
+  if (pid > 0) ::waitpid(pid, nullptr, 0);
+  reply.pid = pid;
+  reply.error_number = pid < 0 ? errno : 0;
+  reply.fork_ns = kernel::monotonic_ns() - begin;
+  wire::send_with_fds(state.keeper, {reinterpret_cast<const char*>(&reply), sizeof(reply)}, {});
 }
 
 PyObject* fail(const char* what) { return PyErr_Format(PyExc_RuntimeError, "zygote: %s (errno %d)", what, errno); }
@@ -179,6 +195,10 @@ PyObject* serve(PyObject*, PyObject* args) {
     std::size_t fd_count = 0;
     const ssize_t got =
         wire::receive_with_fds(state.keeper, {reinterpret_cast<char*>(&request), sizeof(request)}, fds, fd_count);
+    if (got == static_cast<ssize_t>(sizeof(request)) && request.only_measure && fd_count == 0) {
+      measure_fork();
+      continue;
+    }
     if (got != static_cast<ssize_t>(sizeof(request)) || fd_count != kFixedForkFds + request.cgroup_file_count) {
       ::_exit(0);  // the keeper is gone, and with it every reason to live
     }
@@ -198,7 +218,22 @@ PyObject* reseed_at(PyObject*, PyObject* args) {
   Py_RETURN_NONE;
 }
 
+PyObject* remember_pages(PyObject*, PyObject* args) {
+  int pid = 0;
+  if (PyArg_ParseTuple(args, "i", &pid) == 0) return nullptr;
+  return PyBool_FromLong(hot_pages::remember(pid) ? 1 : 0);
+}
+
+PyObject* make_channel(PyObject*, PyObject*) {
+  int sockets[2];
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) != 0) return PyErr_SetFromErrno(PyExc_OSError);
+  return Py_BuildValue("ii", sockets[0], sockets[1]);
+}
+
 PyMethodDef methods[] = {
+    {"make_channel", make_channel, METH_NOARGS, "make_channel(): two connected sockets, as descriptors."},
+    {"remember_pages", remember_pages, METH_VARARGS,
+     "remember_pages(pid): bring in, in each child, the pages that this child has touched."},
     {"reseed_at", reseed_at, METH_VARARGS,
      "reseed_at(address, size): fill this memory with random bytes in each child."},
     {"serve", serve, METH_VARARGS,

@@ -15,18 +15,16 @@
 #include <array>
 #include <cstddef>
 #include <cstdlib>
-#include <cstring>
-#include <string_view>
+
+#include "zygote/memory_map.h"
 
 namespace hutch::heap_image {
 namespace {
 
-constexpr std::size_t kPage = 4096;
+using memory_map::kPage;
+
 constexpr std::size_t kMostRegions = 4096;
 constexpr std::size_t kScratchSize = 4U << 20;  // the text of /proc/self/maps, then a window of pagemap
-constexpr std::uint64_t kPresent = 1ULL << 63;
-constexpr std::uint64_t kSwapped = 1ULL << 62;
-constexpr std::uint64_t kOfFile = 1ULL << 61;
 
 struct Region {
   std::uintptr_t begin = 0;
@@ -43,75 +41,37 @@ struct Plan {
   off_t size = 0;
 };
 
-std::uintptr_t hexadecimal(const char*& at) {
-  std::uintptr_t value = 0;
-  for (;; ++at) {
-    if (*at >= '0' && *at <= '9') {
-      value = value << 4 | static_cast<std::uintptr_t>(*at - '0');
-    } else if (*at >= 'a' && *at <= 'f') {
-      value = value << 4 | static_cast<std::uintptr_t>(*at - 'a' + 10);
-    } else {
-      return value;
-    }
-  }
-}
-
-// One line of /proc/self/maps: "begin-end rwxp offset dev inode   path". False for what must stay as it is.
-bool parse(const char* line, std::size_t length, Region& region) {
-  const char* at = line;
-  region.begin = hexadecimal(at);
-  ++at;
-  region.end = hexadecimal(at);
-  ++at;
-  const std::string_view flags{at, 4};
-  const std::string_view text{line, length};
-  const std::size_t path = text.find_first_of("[/", static_cast<std::size_t>(at - line));
-  const std::string_view name = path == std::string_view::npos ? std::string_view{} : text.substr(path);
-  if (flags[3] != 'p' || flags[0] != 'r' || flags[2] == 'x') return false;
-  if (name.starts_with("[") && name != "[heap]" && !name.starts_with("[anon")) return false;  // stack, vdso, vvar
-  region.protection = PROT_READ | (flags[1] == 'w' ? PROT_WRITE : 0);
-  region.of_file = name.starts_with("/");
+// Nothing for what must stay as it is: code, the stack, what the kernel maps.
+bool take(const memory_map::Mapping& mapping, Region& region) {
+  if (!mapping.is_private || !mapping.readable || mapping.executable) return false;
+  const auto name = mapping.name;
+  if (name.starts_with("[") && name != "[heap]" && !name.starts_with("[anon")) return false;
+  region = {.begin = mapping.begin,
+            .end = mapping.end,
+            .protection = PROT_READ | (mapping.writable ? PROT_WRITE : 0),
+            .of_file = mapping.of_file()};
   return true;
 }
 
 bool read_regions(char* scratch, Plan& plan) {
-  const int maps = ::open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
-  if (maps < 0) return false;
-  std::size_t size = 0;
-  for (;;) {
-    const ssize_t got = ::read(maps, scratch + size, kScratchSize - size - 1);
-    if (got < 0) return false;
-    if (got == 0) break;
-    size += static_cast<std::size_t>(got);
-  }
-  ::close(maps);
-  if (size + 1 >= kScratchSize) return false;
   const auto own = reinterpret_cast<std::uintptr_t>(scratch);
-  for (std::size_t begin = 0; begin < size;) {
-    const auto* end = static_cast<const char*>(std::memchr(scratch + begin, '\n', size - begin));
-    const std::size_t length = end == nullptr ? size - begin : static_cast<std::size_t>(end - (scratch + begin));
+  return memory_map::for_each_mapping("/proc/self/maps", scratch, kScratchSize, [&](const auto& mapping) {
     Region region;
-    if (parse(scratch + begin, length, region) && region.begin != own) {
-      if (plan.count == kMostRegions) return false;
-      plan.regions[plan.count++] = region;
-    }
-    begin += length + 1;
-  }
-  return true;
+    if (!take(mapping, region) || region.begin == own) return true;
+    if (plan.count == kMostRegions) return false;
+    plan.regions[plan.count++] = region;
+    return true;
+  });
 }
 
 // Calls `each(first page, pages)` for every run of pages that are here; says whether any was private to us.
 template <class Each>
 bool for_present_runs(int pagemap, const Region& region, std::uint64_t* window, Each each) {
+  using memory_map::kPresent, memory_map::kSwapped, memory_map::kOfFile;
   constexpr std::size_t kWindow = kScratchSize / sizeof(std::uint64_t);
   bool any_private = false;
-  const std::size_t first = region.begin / kPage;
-  const std::size_t pages = region.size() / kPage;
-  for (std::size_t done = 0; done < pages;) {
-    const std::size_t batch = pages - done < kWindow ? pages - done : kWindow;
-    const ssize_t got = ::pread(pagemap, window, batch * sizeof(std::uint64_t),
-                                static_cast<off_t>((first + done) * sizeof(std::uint64_t)));
-    if (got != static_cast<ssize_t>(batch * sizeof(std::uint64_t))) return any_private;
+  memory_map::for_each_window(pagemap, region.begin, region.end, window, kWindow, [&](std::size_t done,
+                                                                                      std::size_t batch) {
     for (std::size_t i = 0; i < batch;) {
       std::size_t run = 0;
       while (i + run < batch && (window[i + run] & (kPresent | kSwapped)) != 0) {
@@ -121,8 +81,7 @@ bool for_present_runs(int pagemap, const Region& region, std::uint64_t* window, 
       if (run > 0) each(done + i, run);
       i += run > 0 ? run : 1;
     }
-    done += batch;
-  }
+  });
   return any_private;
 }
 

@@ -138,6 +138,14 @@ bool KeeperLoop::receive_request() {
       handle_limit(*request);
       return true;
     }
+    case KeeperRequestKind::measure: {
+      auto request = wire::decode<MeasureRequest>(payload);
+      if (!request || request->template_index >= prepared_.size()) return false;
+      auto& zygote = prepared_[request->template_index].zygote;
+      const auto forked = zygote && zygote->ready() ? zygote->fork_runner({.only_measure = true}, {}) : ForkReply{};
+      send_packet(engine_.get(), KeeperReplyKind::measured, MeasuredReply{.ns = forked ? forked->fork_ns : 0}, {});
+      return true;
+    }
     case KeeperRequestKind::stock: {
       auto request = wire::decode<StockRequest>(payload);
       if (!request || request->template_index >= prepared_.size()) return false;

@@ -14,7 +14,7 @@ namespace hutch {
 
 inline constexpr std::size_t kMostKeeperBytes = 16 << 10;
 
-enum class KeeperRequestKind : std::uint8_t { start, signal, usage, limit, stock, release, last = release };
+enum class KeeperRequestKind : std::uint8_t { start, signal, usage, limit, stock, measure, release, last = release };
 
 // Limits as numbers on the wire.
 struct LimitNumbers {
@@ -39,10 +39,11 @@ struct LimitNumbers {
   [[nodiscard]] bool same_group_limits(const LimitNumbers& other) const {
     return memory == other.memory && cpu_percent == other.cpu_percent && processes == other.processes;
   }
-  // Whether a sandbox made for `other` will do once its control group is: the rest is fixed when a runner starts.
-  [[nodiscard]] bool same_fixed_limits(const LimitNumbers& other) const {
-    return cpu_ms == other.cpu_ms && processes == other.processes && open_files == other.open_files &&
-           scratch == other.scratch && inodes == other.inodes;
+  // Whether a sandbox made for `other` will do once its control group is written: the rest is fixed when a runner
+  // starts. Without control groups memory and processor time are, too.
+  [[nodiscard]] bool same_fixed_limits(const LimitNumbers& other, bool has_group) const {
+    return processes == other.processes && open_files == other.open_files && scratch == other.scratch &&
+           inodes == other.inodes && (has_group || (cpu_ms == other.cpu_ms && memory == other.memory));
   }
   [[nodiscard]] Limits to_limits() const {
     return {.wall = std::chrono::milliseconds{wall_ms},
@@ -111,6 +112,15 @@ struct StockRequest {
   }
 };
 
+// How long does a bare fork of this template's zygote take, to the end of the child?
+struct MeasureRequest {
+  std::uint32_t template_index = 0;
+  template <class A>
+  void fields(A& a) {
+    a(template_index);
+  }
+};
+
 // Kill what is left and take the sandbox apart.
 struct ReleaseRequest {
   std::uint64_t run = 0;
@@ -120,7 +130,7 @@ struct ReleaseRequest {
   }
 };
 
-enum class KeeperReplyKind : std::uint8_t { hello, started, failed, exited, usage, limited, gone, last = gone };
+enum class KeeperReplyKind : std::uint8_t { hello, started, failed, exited, usage, limited, measured, gone, last = gone };
 
 // Once, when the keeper is ready to serve.
 struct KeeperHello {
@@ -208,6 +218,14 @@ struct LimitedReply {
   template <class A>
   void fields(A& a) {
     a(run);
+  }
+};
+
+struct MeasuredReply {
+  std::uint64_t ns = 0;  // 0: there is no zygote
+  template <class A>
+  void fields(A& a) {
+    a(ns);
   }
 };
 

@@ -13,6 +13,7 @@ namespace hutch {
 namespace {
 
 constexpr std::uint32_t kMostZygoteFailures = 3;
+constexpr std::uint64_t kCpuBackstop = 24 * 3600;  // seconds; the engine reads the control group's clock
 constexpr std::uint64_t kWeakerAddressSlack = 512ULL << 20;  // what the interpreter maps before it runs anything
 
 // namespaces, rules, streams, control group: the order of ForkRequest.
@@ -185,7 +186,7 @@ ProcessLimits KeeperLoop::process_limits(const StartRequest& request) const {
           .processes = limits.processes + 1,  // init, where it has the runner's uid
           .file_size = limits.scratch,
           .address_space = tools_.cgroups ? 0 : limits.memory + kWeakerAddressSlack,
-          .cpu_seconds = limits.cpu_ms / 1000 + 2};
+          .cpu_seconds = tools_.cgroups ? kCpuBackstop : limits.cpu_ms / 1000 + 2};
 }
 
 Result<ForkReply> KeeperLoop::start_warm(const StartRequest& request, Shell& shell, const Streams& streams) {

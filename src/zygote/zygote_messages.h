@@ -28,7 +28,8 @@ struct ForkRequest {
   std::uint32_t gid = 0;
   std::uint8_t cgroup_file_count = 0;
   bool cgroup_is_directory = false;  // v2: the one descriptor is the group itself
-  bool in_advance = false;           // rehearse before the first task
+  bool in_advance = false;           // nobody waits for it yet
+  bool only_measure = false;         // fork a child that ends at once; no descriptors come along
   Step fault = Step::none;
 };
 

@@ -148,6 +148,7 @@ class Request:
     limits: Limits = dataclasses.field(default_factory=Limits)
     weaker: bool = False
     cold: bool = False
+    on_demand: bool = False
     want_files: bool = False
     fault: str = ""
 
@@ -156,7 +157,7 @@ class Request:
             text(self.template), bytes((self.mode,)), text(self.code), text(self.file_name), bytes((self.has_file,)),
             struct.pack("<I", len(self.arguments)), *map(text, self.arguments),
             struct.pack("<I", len(self.environment)), *(text(a) + text(b) for a, b in self.environment),
-            self.limits.encode(), bytes((self.weaker, self.cold, self.want_files)), text(self.fault)))
+            self.limits.encode(), bytes((self.weaker, self.cold, self.on_demand, self.want_files)), text(self.fault)))
 
 
 @dataclasses.dataclass

@@ -9,6 +9,16 @@ import time
 returned_ns = 0  # for measure.py
 
 
+def make_channel() -> tuple[int, int]:
+    ours, theirs = socket.socketpair()
+    return ours.detach(), theirs.detach()
+
+
+def remember_pages(pid: int) -> bool:
+    """The zygote asks while the child waits to be killed."""
+    return os.waitpid(pid, os.WNOHANG) == (0, 0)
+
+
 def serve(control_fd: int, preload_us: int) -> tuple[int, bool]:
     global returned_ns
     assert isinstance(preload_us, int)

@@ -1,6 +1,7 @@
 """What each peer leaves open: a handful of the attack programs, judged by the line that each ends with."""
 from __future__ import annotations
 
+import base64
 import contextlib
 import dataclasses
 import os
@@ -36,8 +37,10 @@ class Siege:
 
 
 def load_program(name: str) -> Program:
+    """Packed: they look for secrets in their own command line, where their own words would be."""
     path = ROOT / "tests/attacks/programs" / (name + ".py")
-    return Program(name, name, path.read_text(encoding="utf-8"), "")
+    packed = base64.b64encode(path.read_bytes()).decode()
+    return Program(name, name, "import base64\nexec(base64.b64decode('%s'))\n" % packed, "")
 
 
 def remove_markers() -> None:
@@ -53,8 +56,11 @@ def judge(output: str) -> tuple[str, str]:
     return (verdicts[-1].split()[0], verdicts[-1]) if verdicts else ("", output.strip()[-200:])
 
 
-def attack(peer: Peer, name: str, siege: Siege) -> None:
-    program = load_program(name)
+def attack(peer: Peer, program: Program, siege: Siege) -> None:
+    name = program.name
+    if name in peer.misjudged:
+        siege.untried[name] = peer.misjudged[name]
+        return
     try:
         verdicts = [judge(peer.attack(program).output) for _ in range(2 if name in TWICE else 1)]
     except PeerError as error:
@@ -75,10 +81,10 @@ def besiege(peers: list[Peer], say: Say) -> list[Siege]:
     try:
         for peer in peers:
             siege = Siege(peer.name)
-            for name in NAMES:
-                say("attacks: %s, %s" % (peer.name, name))
+            for program in (*map(load_program, NAMES), *peer.own_attacks):
+                say("attacks: %s, %s" % (peer.name, program.name))
                 try:
-                    attack(peer, name, siege)
+                    attack(peer, program, siege)
                 finally:
                     remove_markers()
             sieges.append(siege)

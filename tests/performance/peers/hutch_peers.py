@@ -1,13 +1,13 @@
 """Hutch itself, twice: as the command `hutch run`, and as a call through its engine's socket."""
 from __future__ import annotations
 
+import collections
 import contextlib
 import glob
 import os
 import pathlib
 import sys
 import tempfile
-import threading
 import time
 
 import process
@@ -20,6 +20,7 @@ import engine_protocol as protocol  # noqa: E402
 
 SHELL_MODE = 1
 LONGEST_MS = 300_000
+STOPPING = 15.0  # seconds for an engine to leave
 TROUBLE = (OSError, protocol.HungUp, protocol.ProtocolError)
 
 
@@ -74,7 +75,7 @@ class Engine:
         if cls.users or not cls.home:
             return
         with contextlib.suppress(PeerError):
-            process.call([context.hutch, "engine", "stop"], cls.environment(context))
+            process.call([context.hutch, "engine", "stop"], cls.environment(context), seconds=STOPPING)
         for group in glob.glob("/sys/fs/cgroup/*/" + os.path.basename(cls.home)):
             remove_group(group)
         for path in sorted(pathlib.Path(cls.home).rglob("*"), reverse=True):
@@ -166,24 +167,20 @@ class HutchEngine(HutchPeer):
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
-        self.connections = threading.local()  # one for every thread that calls
+        self.idle: collections.deque[protocol.Client] = collections.deque()  # connections that nobody uses
 
     def run(self, program: Program) -> Sample:
         self.needs_libraries(program.libraries)
-        try:
-            return self.timed(program)
-        except TROUBLE as error:
-            self.connections = threading.local()
-            raise PeerError("%s: %s" % (type(error).__name__, error)) from None
-
-    def timed(self, program: Program) -> Sample:
-        begin = time.monotonic()
-        if not hasattr(self.connections, "client"):
-            self.connections.client = Engine.connect()
         request = protocol.Request(program.code, template=template(program.libraries),
                                    limits=protocol.Limits(wall_ms=int(RUN_SECONDS * 1000)))
-        outcome = self.connections.client.run(request)
+        begin = time.monotonic()
+        try:
+            client = self.idle.pop() if self.idle else Engine.connect()
+            outcome = client.run(request)
+        except TROUBLE as error:
+            raise PeerError("%s: %s" % (type(error).__name__, error)) from None
         took = time.monotonic() - begin
+        self.idle.append(client)
         if outcome.failed:
             raise PeerError(outcome.failed["message"])
         if outcome.record["exit_code"] != 0:
@@ -191,7 +188,15 @@ class HutchEngine(HutchPeer):
         return Sample(took, outcome.out.decode("utf-8", "replace"))
 
     def shared_memory(self) -> int:
-        return Engine.memory()
+        try:
+            return Engine.memory()
+        except TROUBLE as error:
+            raise PeerError("%s: %s" % (type(error).__name__, error)) from None
+
+    def close(self) -> None:
+        for client in self.idle:
+            client.close()
+        super().close()
 
     def session(self, libraries: bool) -> Session:
         self.needs_libraries(libraries)

@@ -10,7 +10,9 @@ from measure import Say, run_once
 from peer import Peer, PeerError, Session
 from workloads import IMPORT_PANDAS, PRINT
 
-SETTLE = 1.5  # seconds in which the kernel's own figure catches up
+SETTLE = 1.0         # seconds in which the memory of a machine at rest does not change
+LONGEST_SETTLE = 6   # of those
+AT_REST = 3 << 20    # bytes that do not count as a change
 
 
 @dataclasses.dataclass
@@ -55,7 +57,8 @@ def burst_once(peer: Peer, count: int) -> tuple[float, list[str]]:
 
 
 def measure_bursts(peers: list[Peer], most: int, repeats: int, say: Say) -> list[Burst]:
-    bursts = [Burst(peer.name, min(peer.together, most)) for peer in peers]
+    """`most` for those of which a hundred fit into memory, fewer for the others."""
+    bursts = [Burst(peer.name, max(2, peer.together * most // 100)) for peer in peers]
     for number in range(repeats):
         pairs = list(zip(peers, bursts))
         for peer, burst in pairs if number % 2 == 0 else reversed(pairs):
@@ -73,17 +76,27 @@ def available() -> int:
         return next(int(line.split()[1]) << 10 for line in file if line.startswith("MemAvailable"))
 
 
+def settled() -> int:
+    """What is available when whatever ran before has given its memory back."""
+    last = available()
+    for _ in range(LONGEST_SETTLE):
+        time.sleep(SETTLE)
+        now = available()
+        if abs(now - last) < AT_REST:
+            return now
+        last = now
+    return last
+
+
 def hold_sessions(peer: Peer, count: int) -> float:
     """Bytes that each of so many sessions takes away from the machine."""
-    time.sleep(SETTLE)
-    before = available()
+    before = settled()
     sessions: list[Session] = []
     try:
         for _ in range(count):
             sessions.append(peer.session(libraries=True))
             sessions[-1].send(IMPORT_PANDAS)
-        time.sleep(SETTLE)
-        return (before - available()) / count
+        return (before - settled()) / count
     finally:
         for session in sessions:
             session.close()

@@ -47,7 +47,8 @@ class Cleaner:
         private = {str(context.scratch): "SCRATCH", context.library_tree: "LIBRARIES", context.data: "DATA",
                    str(context.installed): "PEERS", str(ROOT): "CHECKOUT", os.path.expanduser("~"): "HOME",
                    socket.gethostname(): "HOST"}
-        self.words = sorted(((word, name) for word, name in private.items() if len(word) > 3), key=lambda pair: -len(pair[0]))
+        long = [(word, name) for word, name in private.items() if len(word) > 3]
+        self.words = sorted(long, key=lambda pair: -len(pair[0]))
 
     def text(self, value: str) -> str:
         for word, name in self.words:

@@ -39,14 +39,16 @@ PEERS = (PlainPython, HutchEngine, HutchRun, Limited, Bubblewrap, Nsjail, Crun, 
          PyodideNode, PyodideDeno)
 WORKLOADS = ("print", "pandas", "plot", "cell", "at_once", "memory", "attacks")
 
-METHOD = ("Method: peers take turns, the order reversed every other round; 15 ms of rest after every sample; two runs of "
-          "each thrown away first; every output is compared with what it must be. Times are from before the start until the "
-          "complete result is in hand; for a process, until it has ended.")
+METHOD = ("Method: peers take turns, the order reversed every other round; 15 ms of rest after every sample; two runs "
+          "of each thrown away first; every output is compared with what it must be. Times are from before the start "
+          "until the complete result is in hand; for a process, until it has ended.")
+MEMORY_NOTES = (
+    "The difference that the sessions make to MemAvailable: whatever else the machine did meanwhile is in it.",)
 SIEGE_NOTES = (
     "Everything is run as root where the harness is root, and each peer as it is set up below.",
-    "In gVisor and Pyodide a program talks to another kernel than the host's: what is open there of seccomp_missing, "
-    "unshare_user, chroot_pivot, capability_sets and pid_visibility is open in that kernel.",
-    "The programs do not know Pyodide's `js` module, by which Python on Node can do what Node can.")
+    "In gVisor a program talks to another kernel than the host's: what is open there of seccomp_missing, unshare_user, "
+    "chroot_pivot and capability_sets is open in that kernel.",
+    "Pyodide has no system calls, which the programs are told; canary_by_javascript is asked of it alone.")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,7 +64,7 @@ class Effort:
 
 
 FULL = Effort({"print": 40, "pandas": 20, "plot": 16}, 3, 40, 100, 20, 3)
-QUICK = Effort({"print": 5, "pandas": 3, "plot": 2}, 2, 8, 20, 5, 1)
+QUICK = Effort({"print": 5, "pandas": 3, "plot": 2}, 2, 8, 10, 4, 1)
 
 
 def options() -> argparse.Namespace:
@@ -82,7 +84,8 @@ def choose(only: str) -> tuple[list[type[Peer]], list[str]]:
         raise SystemExit("unknown: %s; there are: %s" % (", ".join(sorted(unknown)), ", ".join(
             [*WORKLOADS, *(peer.name for peer in PEERS)])))
     peers = [peer for peer in PEERS if peer.name in names | {results.ANCHOR}]
-    return (peers if len(peers) > 1 else list(PEERS)), ([name for name in WORKLOADS if name in names] or list(WORKLOADS))
+    workloads = [name for name in WORKLOADS if name in names]
+    return (peers if len(peers) > 1 else list(PEERS)), (workloads or list(WORKLOADS))
 
 
 def say(text: str) -> None:
@@ -90,8 +93,8 @@ def say(text: str) -> None:
     print(clear + text, end="" if clear else "\n", file=sys.stderr, flush=True)
 
 
-def make_ready(peers: list[Peer]) -> dict[str, str]:
-    """Why each of those that cannot take part cannot."""
+def make_ready(peers: list[Peer], at_the_end: contextlib.ExitStack) -> dict[str, str]:
+    """Why each of those that cannot take part cannot; the others are closed at the end."""
     missing = {}
     for peer in peers:
         say("preparing %s" % peer.name)
@@ -99,6 +102,7 @@ def make_ready(peers: list[Peer]) -> dict[str, str]:
             if reason := peer.missing():
                 missing[peer.name] = reason
             else:
+                at_the_end.callback(peer.close)
                 peer.prepare()
         except PeerError as error:
             missing[peer.name] = "it cannot be prepared: %s" % error
@@ -116,7 +120,8 @@ def measure_all(peers: list[Peer], workloads: list[str], effort: Effort) -> dict
     if "at_once" in workloads:
         tables["at_once"] = results.burst_table(load.measure_bursts(peers, effort.at_once, effort.repeats, say))
     if "memory" in workloads:
-        tables["memory"] = results.memory_table(load.measure_memory(peers, effort.sessions, effort.repeats, say))
+        memories = load.measure_memory(peers, effort.sessions, effort.repeats, say)
+        tables["memory"] = {**results.memory_table(memories), "notes": list(MEMORY_NOTES)}
     if "attacks" in workloads:
         tables["attacks"] = {**results.siege_table(attacks.besiege(peers, say)), "notes": list(SIEGE_NOTES)}
     return tables
@@ -126,14 +131,11 @@ def compare(context: Context, arguments: argparse.Namespace) -> dict:
     kinds, workloads = choose(arguments.only)
     begin, load_before = time.monotonic(), machine.load()
     peers = [kind(context) for kind in kinds]
-    try:
-        missing = make_ready(peers)
+    with contextlib.ExitStack() as at_the_end:
+        missing = make_ready(peers, at_the_end)
         ready = [peer for peer in peers if peer.name not in missing]
         tables = measure_all(ready, workloads, QUICK if arguments.quick else FULL)
-    finally:
-        for peer in peers:
-            say("ending %s" % peer.name)
-            peer.close()
+        say("ending")
     facts = {**machine.facts(context), "load_before": load_before, "load_after": machine.load()}
     notes = [METHOD, "%s run on %s in %.0f s." % ("Quick" if arguments.quick else "Full", datetime.date.today(),
                                                  time.monotonic() - begin)]

@@ -64,9 +64,10 @@ def bursts(part: dict) -> str:
 
 
 def memories(part: dict) -> str:
-    rows = [[name(row["peer"]), str(row["sessions"]), number(row["mb"]), number(row["shared_mb"] or None)]
+    rows = [[name(row["peer"]), str(row["sessions"]), number(row["mb"]),
+             "%s to %s" % (number(row["low_mb"]), number(row["high_mb"])), number(row["shared_mb"] or None)]
             for row in ordered(part["rows"], "mb") if "mb" in row]
-    return table(["", "sessions", "MB each", "MB shared by all"], ["---", *[NUMBER] * 3],
+    return table(["", "sessions", "MB each", "lowest to highest", "MB shared by all"], ["---", *[NUMBER] * 4],
                  rows) + reasons(part["rows"], "mb")
 
 

@@ -153,7 +153,7 @@ class Crun(OciPeer):
         assert self.hiding.stdout
         if self.hiding.stdout.readline() != b"ready\n":
             raise PeerError("crun refuses control groups v1 and v2 side by side, and v2 cannot be hidden from it")
-        self.about = "by nsenter from where control groups v2 are not mounted, which crun refuses next to v1; " + self.about
+        self.about = "by nsenter from where cgroup v2 is not mounted, which crun refuses next to v1; " + self.about
         self.control = ["nsenter", "--target", str(self.hiding.pid), "--mount", *self.control]
 
     def close(self) -> None:
@@ -163,7 +163,7 @@ class Crun(OciPeer):
 
 class Gvisor(OciPeer):
     name = "gVisor"
-    about = "runsc with platform systrap, no network, no control groups; the same " + OciPeer.settings
+    about = "runsc, platform systrap, no control groups; bundle: uid nobody, no capabilities, read-only root"
     program = "runsc"
     flags = ("--platform=systrap", "--network=none", "--ignore-cgroups")
     together = 20

@@ -44,6 +44,8 @@ class Peer(abc.ABC):
     every = 1                # takes part in every so many rounds; more for what takes seconds
     together = 100           # how many at once; fewer where a hundred do not fit into memory
     live_sessions = 20       # for the memory of one
+    misjudged: dict[str, str] = {}            # attack programs whose verdict means nothing here, and why
+    own_attacks: tuple[Program, ...] = ()     # ways out that only this peer has
 
     def __init__(self, context: Context) -> None:
         self.context = context

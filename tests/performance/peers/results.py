@@ -15,7 +15,8 @@ MS = 1000.0
 
 def timing_table(title: str, all_series: list[Series]) -> dict:
     """Milliseconds; the ratio is median over the anchor's median in the same rounds."""
-    anchor = next((summarize(series.samples) for series in all_series if series.peer == ANCHOR and series.samples), None)
+    anchors = [summarize(series.samples) for series in all_series if series.peer == ANCHOR and series.samples]
+    anchor = anchors[0] if anchors else None
     rows: list[dict] = []
     for series in all_series:
         if not series.samples:
@@ -49,7 +50,8 @@ def memory_table(memories: list[Memory]) -> dict:
             rows.append({"peer": memory.peer, "reason": memory.failure})
         else:
             rows.append({"peer": memory.peer, "sessions": memory.sessions, "repeats": len(memory.each),
-                         "mb": statistics.median(memory.each) / 1e6, "shared_mb": memory.shared / 1e6})
+                         "mb": statistics.median(memory.each) / 1e6, "low_mb": min(memory.each) / 1e6,
+                         "high_mb": max(memory.each) / 1e6, "shared_mb": memory.shared / 1e6})
     return {"title": "memory of an idle session with pandas imported", "rows": rows}
 
 

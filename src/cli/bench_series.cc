@@ -1,0 +1,201 @@
+#include "cli/bench_series.h"
+
+#include <fmt/format.h>
+
+#include <condition_variable>
+#include <filesystem>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+#include "base/subprocess.h"
+
+namespace hutch {
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;  // CLOCK_MONOTONIC
+
+Error wrong_output(const std::string& output, const std::string& errors) {
+  return make_error(ErrorCode::internal, fmt::format("printed {:?} and {:?}", output, errors));
+}
+
+Result<Nanoseconds> time_command(const Command& command, const char* expected) {
+  const auto start = Clock::now();
+  HUTCH_TRY(const auto completed, run_checked(command));
+  const auto took = Clock::now() - start;
+  if (completed.output != expected) return wrong_output(completed.output, completed.errors);
+  return took;
+}
+
+struct TimedOutput final : Collected {
+  Clock::time_point first;
+  void on_output(const wire::OutputEvent& event) override {
+    if (events.empty()) first = Clock::now();
+    Collected::on_output(event);
+  }
+};
+
+Result<Nanoseconds> time_engine_call(EngineClient& client, const wire::RunRequest& request, const char* expected,
+                                     Until until) {
+  ClientRun run{.request = request, .files = {}};
+  TimedOutput collected;
+  const auto start = Clock::now();
+  HUTCH_TRY(const auto outcome, client.run(std::move(run), collected));
+  const auto end = until == Until::whole_record ? Clock::now() : collected.first;
+  if (const auto* failed = std::get_if<wire::Failed>(&outcome)) {
+    return make_error(ErrorCode::system, failed->message).with_hint(failed->hint);
+  }
+  if (collected.out != expected) return wrong_output(collected.out, collected.err);
+  if (!std::get<wire::Record>(outcome).warm) return make_error(ErrorCode::internal, "the sandbox was started cold");
+  return end - start;
+}
+
+// What plain programs see: nothing of the user's that could slow them down.
+std::vector<std::string> plain_environment(const Variables& variables = {}) {
+  std::vector<std::string> list{"PATH=/usr/bin:/bin", "HOME=/", "LANG=C.UTF-8"};
+  for (const auto& [name, value] : variables) list.push_back(name + "=" + value);
+  return list;
+}
+
+// What `hutch` needs to find the same engine and templates as we do.
+std::vector<std::string> hutch_environment() {
+  std::vector<std::string> list;
+  for (auto& entry : current_environment()) {
+    if (entry.starts_with("HUTCH_") || entry.starts_with("XDG_") || entry.starts_with("HOME=")) {
+      list.push_back(std::move(entry));
+    }
+  }
+  list.emplace_back("PATH=/usr/bin:/bin");
+  list.emplace_back("LANG=C.UTF-8");
+  return list;
+}
+
+// A shell that waits for its next cell in a thread of its own.
+class LiveSession final : public ClientEvents {
+ public:
+  LiveSession(EngineClient client, wire::RunRequest request)
+      : client_(std::move(client)), thread_([this, request = std::move(request)]() mutable { serve(std::move(request)); }) {}
+  ~LiveSession() override {
+    {
+      const std::scoped_lock lock(mutex_);
+      state_ = State::leaving;
+    }
+    changed_.notify_all();
+    thread_.join();
+  }
+  LiveSession(const LiveSession&) = delete;
+  LiveSession& operator=(const LiveSession&) = delete;
+
+  Result<Nanoseconds> run_cell() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return state_ != State::running; });
+    if (state_ == State::over) return make_error(ErrorCode::disconnected, "the session has ended");
+    state_ = State::running;
+    changed_.notify_all();
+    changed_.wait(lock, [this] { return state_ != State::running; });
+    if (state_ == State::over) return make_error(ErrorCode::disconnected, "the session has ended");
+    return took_;
+  }
+
+ private:
+  enum class State { running, resting, leaving, over };
+
+  void serve(wire::RunRequest request) {
+    std::ignore = client_.run({.request = std::move(request), .files = {}}, *this);
+    const std::scoped_lock lock(mutex_);
+    state_ = State::over;
+    changed_.notify_all();
+  }
+
+  void on_output(const wire::OutputEvent&) override {}
+  void on_file(const wire::FileEntry&, UniqueFd) override {}
+  std::optional<std::string> next_cell(std::optional<wire::CellStatus> last) override {
+    const auto now = Clock::now();
+    if (!last) return "x = 0";
+    std::unique_lock lock(mutex_);
+    took_ = now - sent_;
+    if (state_ == State::running) state_ = State::resting;
+    changed_.notify_all();
+    changed_.wait(lock, [this] { return state_ != State::resting; });
+    if (state_ == State::leaving || last != wire::CellStatus::ok) return std::nullopt;
+    sent_ = Clock::now();
+    return "x += 1";
+  }
+
+  EngineClient client_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  State state_ = State::running;  // the first cell is on its way
+  Clock::time_point sent_;
+  Nanoseconds took_{0};
+  std::thread thread_;
+};
+
+}  // namespace
+
+Series plain_python(const std::string& python, const BenchProgram& program, const Variables& variables, int per_round) {
+  Command command{.argv = {python, "-c", program.code}, .environment = plain_environment(variables), .directory = "/"};
+  return {.name = fs::path(python).filename().string() + " -c '" + program.shown + "'",
+          .measure = [command, program] { return time_command(command, program.output); },
+          .per_round = per_round};
+}
+
+Series engine_call(EngineClient& client, const wire::RunRequest& request, const BenchProgram& program, Until until,
+                   int per_round) {
+  return {.name = "engine call, template " + request.template_name,
+          .measure = [&client, request, program,
+                      until] { return time_engine_call(client, request, program.output, until); },
+          .per_round = per_round};
+}
+
+Series hutch_run(std::vector<std::string> arguments, const BenchProgram& program, int per_round) {
+  // In the child the link still leads to this very binary, even when another build has replaced it on the disk.
+  std::vector<std::string> argv{"/proc/self/exe", "run", "-c", program.code};
+  argv.insert(argv.end(), arguments.begin(), arguments.end());
+  Command command{.argv = std::move(argv), .environment = hutch_environment(), .directory = "/"};
+  return {.name = "hutch run",
+          .measure = [command, program] { return time_command(command, program.output); },
+          .per_round = per_round};
+}
+
+Series bare_fork(EngineClient& client, const std::string& template_name, int per_round) {
+  return {.name = "fork, exit and wait of the zygote of " + template_name,
+          .measure = [&client, template_name]() -> Result<Nanoseconds> {
+            HUTCH_TRY(const std::uint64_t ns, client.measure_fork(template_name));
+            return Nanoseconds(ns);
+          },
+          .per_round = per_round};
+}
+
+Result<Series> live_cell(EngineClient client, wire::RunRequest request, int per_round) {
+  const auto session = std::make_shared<LiveSession>(std::move(client), std::move(request));
+  HUTCH_TRY(session->run_cell());
+  return Series{.name = "one more cell", .measure = [session] { return session->run_cell(); }, .per_round = per_round};
+}
+
+std::optional<Series> bubblewrap(const Interpreter& interpreter, int per_round, std::vector<std::string>& notes) {
+  const fs::path program = "/usr/bin/bwrap";
+  std::error_code ignored;
+  if (!fs::exists(program, ignored)) {
+    notes.emplace_back("no_engine_vs_bwrap is left out: bubblewrap is not installed");
+    return std::nullopt;
+  }
+  if (!interpreter.beneath_usr()) {
+    notes.emplace_back("no_engine_vs_bwrap is left out: the interpreter is not in /usr");
+    return std::nullopt;
+  }
+  std::vector<std::string> argv{program.string(), "--unshare-all", "--ro-bind", "/usr", "/usr"};
+  for (const char* name : {"lib", "lib64", "bin"}) {
+    if (!fs::is_symlink(fs::path("/") / name, ignored)) continue;
+    argv.insert(argv.end(), {"--symlink", std::string("usr/") + name, std::string("/") + name});
+  }
+  argv.insert(argv.end(),
+              {"--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", interpreter.path.string(), "-c", kPrint.code});
+  Command command{.argv = std::move(argv), .environment = plain_environment(), .directory = "/"};
+  return Series{.name = "bwrap … " + interpreter.path.filename().string() + " -c 'print(1)'",
+                .measure = [command] { return time_command(command, kPrint.output); },
+                .per_round = per_round};
+}
+
+}  // namespace hutch

@@ -1,0 +1,78 @@
+"""Unit tests of the Markdown and of the rows it is made from."""
+import unittest
+
+import markdown
+from attacks import Siege, judge
+from load import Burst, Memory
+from measure import Series
+from results import burst_table, memory_table, siege_table, timing_table
+
+FACTS = {"cores": 2, "processor": "A processor", "memory_gib": 23.5, "kernel": "6.1", "python": "Python 3.11.2",
+         "hutch": "hutch 0.1.0", "load_before": 0.1, "load_after": 0.2}
+
+
+def timing() -> dict:
+    return timing_table("print", [
+        Series("python3", [0.020, 0.020, 0.020]), Series("hutch engine", [0.004, 0.005, 0.006]),
+        Series("podman", [], ["it | failed"]), Series("runc", [0.05], ["once"])])
+
+
+class MarkdownTest(unittest.TestCase):
+    def test_numbers_have_three_digits_and_no_exponent(self) -> None:
+        self.assertEqual([markdown.number(value) for value in (12345.6, 123.4, 12.34, 1.234, 0.1234, None)],
+                         ["12,346", "123", "12.3", "1.23", "0.123", "–"])
+
+    def test_rows_are_ordered_by_median_and_compared_with_python(self) -> None:
+        lines = markdown.timings(timing()).splitlines()
+        self.assertEqual(lines[2], "| **hutch engine** | 5.00 | 5.90 | 5.98 | 3 | 0.250 |")
+        self.assertEqual(lines[3], "| python3 | 20.0 | 20.0 | 20.0 | 3 | 1.00 |")
+        self.assertTrue(lines[4].startswith("| runc | 50.0 |"))
+
+    def test_a_failure_is_told_with_its_reason(self) -> None:
+        text = markdown.timings(timing())
+        self.assertIn("- podman: not measured. it \\| failed", text)
+        self.assertIn("- runc: 1 failed. once", text)
+
+    def test_a_wide_anchor_is_called_noise(self) -> None:
+        self.assertNotIn("busy", markdown.timings(timing()))
+        noisy = timing_table("print", [Series("python3", [0.01, 0.02, 0.03, 0.04])])
+        self.assertIn("the machine was busy", markdown.timings(noisy))
+
+    def test_without_python_there_is_no_ratio(self) -> None:
+        part = timing_table("print", [Series("runc", [0.05])])
+        self.assertIn("| runc | 50.0 | 50.0 | 50.0 | 1 | – |", markdown.timings(part))
+
+    def test_bursts_count_what_failed(self) -> None:
+        part = burst_table([Burst("runc", 10, [2.0, 4.0, 3.0], ["x"]), Burst("podman", 2, [1.0], ["y", "y"])])
+        text = markdown.bursts(part)
+        self.assertIn("| runc | 10 | 3.00 | 300 | 1 of 30 |", text)
+        self.assertIn("- podman: not measured. y", text)
+
+    def test_memory_is_per_session_and_names_what_is_shared(self) -> None:
+        part = memory_table([Memory("hutch engine", 20, [4e6, 5e6, 6e6], 90_000_000),
+                             Memory("docker", 5, [], 0, "none")])
+        text = markdown.memories(part)
+        self.assertIn("| **hutch engine** | 20 | 5.00 | 4.00 to 6.00 | 90.0 |", text)
+        self.assertIn("- docker: not measured. none", text)
+
+    def test_attacks_name_what_is_open(self) -> None:
+        part = siege_table([Siege("runc", ["a", "b"], {"c": "evidence"}, {"d": "why"})])
+        self.assertIn("| runc | 2 of 3 | c | d |", markdown.sieges(part))
+
+    def test_the_last_verdict_of_a_program_counts(self) -> None:
+        self.assertEqual(judge("info: x\nBLOCKED a\n")[0], "BLOCKED")
+        self.assertEqual(judge("BLOCKED a\nESCAPED a by luck\n"), ("ESCAPED", "ESCAPED a by luck"))
+        self.assertEqual(judge("Traceback")[0], "")
+
+    def test_the_document_tells_of_every_peer(self) -> None:
+        peers = [{"name": "runc", "about": "a bundle", "missing": ""},
+                 {"name": "docker", "about": "", "missing": "no engine"}]
+        text = markdown.document({"machine": FACTS, "notes": ["A note."], "peers": peers,
+                                  "workloads": {"print": timing()}})
+        for words in ("2 x A processor, 23.5 GiB, Linux 6.1", "- A note.", "## print", "| runc | a bundle |",
+                      "| docker | not measured: no engine |"):
+            self.assertIn(words, text)
+
+
+if __name__ == "__main__":
+    unittest.main()
