@@ -48,11 +48,26 @@ Result<UniqueFd> connect_to(const fs::path& path) {
 // The engine gets a clean environment: what it does not have, no sandbox can find.
 std::vector<std::string> engine_environment() {
   std::vector<std::string> kept;
-  for (const char* name :
-       {"PATH", "HOME", "USER", "LANG", "TZ", "XDG_RUNTIME_DIR", "XDG_DATA_HOME", "XDG_CONFIG_HOME", "HUTCH_DATA_DIR",
-        "HUTCH_RUNTIME_DIR", "HUTCH_CONFIG", "HUTCH_CGROUP", "HUTCH_ENGINE_MAX_TIMEOUT", "HUTCH_ENGINE_IDLE_EXIT",
-        "HUTCH_ENGINE_MAX_RUNNING", "HUTCH_ENGINE_MAX_WAITING", "HUTCH_ENGINE_MAX_SESSIONS", "HUTCH_ENGINE_POOL_MIN",
-        "HUTCH_ENGINE_POOL_MAX", "ASAN_OPTIONS"}) {
+  for (const char* name : {"PATH",
+                           "HOME",
+                           "USER",
+                           "LANG",
+                           "TZ",
+                           "XDG_RUNTIME_DIR",
+                           "XDG_DATA_HOME",
+                           "XDG_CONFIG_HOME",
+                           "HUTCH_DATA_DIR",
+                           "HUTCH_RUNTIME_DIR",
+                           "HUTCH_CONFIG",
+                           "HUTCH_CGROUP",
+                           "HUTCH_ENGINE_MAX_TIMEOUT",
+                           "HUTCH_ENGINE_IDLE_EXIT",
+                           "HUTCH_ENGINE_MAX_RUNNING",
+                           "HUTCH_ENGINE_MAX_WAITING",
+                           "HUTCH_ENGINE_MAX_SESSIONS",
+                           "HUTCH_ENGINE_POOL_MIN",
+                           "HUTCH_ENGINE_POOL_MAX",
+                           "ASAN_OPTIONS"}) {
     if (const char* value = std::getenv(name)) kept.push_back(std::string(name) + "=" + value);
   }
   return kept;
@@ -65,29 +80,38 @@ std::vector<char*> pointers(std::vector<std::string>& strings) {
   return result;
 }
 
-// Starts this same binary as an engine. `socket` becomes its descriptor 3 when it is given.
-Result<pid_t> spawn_engine(std::vector<std::string> arguments, int socket, int log, bool background) {
-  arguments.insert(arguments.begin(), "hutch");
+// Starts this same binary as the background engine.
+Result<pid_t> spawn_engine(int log) {
+  std::vector<std::string> arguments{"hutch", "engine", "serve"};
   auto environment = engine_environment();
   auto argv = pointers(arguments);
   auto envp = pointers(environment);
   const pid_t child = ::fork();
   if (child < 0) return system_error(errno).during("start the engine");
   if (child > 0) return child;
-  if (background) ::setsid();
-  // The first child leaves at once, so that the engine belongs to nobody's job.
-  if (background && ::fork() != 0) ::_exit(0);
+  ::setsid();
+  if (::fork() != 0) ::_exit(0);  // the first child leaves at once, so that the engine belongs to nobody's job
   const int null = ::open("/dev/null", O_RDWR);
   ::dup2(null, 0);
-  if (background) ::dup2(null, 1);
-  if (log >= 0) ::dup2(log, 2);
-  if (socket == 3) ::fcntl(3, F_SETFD, 0);
-  if (socket > 3) ::dup2(socket, 3);
-  if (background) [[maybe_unused]]
-    const int moved = ::chdir("/");
-  ::close_range(socket >= 0 ? 4 : 3, ~0U, 0);
+  ::dup2(null, 1);
+  ::dup2(log, 2);
+  [[maybe_unused]] const int moved = ::chdir("/");
+  ::close_range(3, ~0U, 0);
   ::execve("/proc/self/exe", argv.data(), envp.data());
   ::_exit(125);
+}
+
+// What an engine that starts by exec would not have: the user's variables, where sandboxes are forked from.
+void forget_environment() {
+  const auto kept = engine_environment();
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    ::explicit_bzero(*entry, std::strlen(*entry));
+  }
+  ::clearenv();
+  for (const auto& entry : kept) {
+    const std::size_t equals = entry.find('=');
+    ::setenv(entry.substr(0, equals).c_str(), entry.substr(equals + 1).c_str(), 1);
+  }
 }
 
 std::string last_lines(const fs::path& log) {
@@ -237,7 +261,7 @@ Result<EngineClient> EngineClient::connect_or_start(const EngineLocation& locati
     }
     if (!started) {
       const UniqueFd log{::open(location.log().c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600)};
-      HUTCH_TRY(const pid_t child, spawn_engine({"engine", "serve"}, -1, log.get(), true));
+      HUTCH_TRY(const pid_t child, spawn_engine(log.get()));
       ::waitpid(child, nullptr, 0);
       started = true;
     }
@@ -255,13 +279,26 @@ Result<EngineClient> EngineClient::connect_or_start(const EngineLocation& locati
       .with_hint("see " + location.log().string() + ", or run without it: --no-engine");
 }
 
-Result<EngineClient> EngineClient::start_private(const std::string& template_name) {
+// A fork without exec: it serves one run of this very process, and starting the program anew would be a tenth of it.
+Result<EngineClient> EngineClient::start_private(const EngineSettings& settings, const std::string& template_name) {
   int sockets[2];
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) != 0) return system_error(errno);
   EngineClient client;
   client.socket_.reset(sockets[0]);
   UniqueFd theirs{sockets[1]};
-  HUTCH_TRY(const pid_t child, spawn_engine({"engine", "private", template_name}, theirs.get(), -1, false));
+  std::fflush(nullptr);
+  const pid_t child = ::fork();
+  if (child < 0) return system_error(errno).during("start the engine");
+  if (child == 0) {
+    ::setsid();  // an interrupt at the terminal is the client's business
+    const int null = ::open("/dev/null", O_RDWR);
+    ::dup2(null, 0);
+    constexpr int kSocket = 3;
+    if (theirs.get() != kSocket) ::dup2(theirs.get(), kSocket);
+    ::close_range(kSocket + 1, ~0U, 0);
+    forget_environment();
+    ::_exit(serve_private_engine(settings, kSocket, template_name) ? 0 : 125);
+  }
   theirs.reset();
   client.child_ = std::make_unique<PrivateEngine>(child);
   HUTCH_TRY(const bool current, client.greet({}));

@@ -13,6 +13,7 @@
 #include <variant>
 #include <vector>
 
+#include "api/engine_server.h"
 #include "base/result.h"
 #include "base/unique_fd.h"
 #include "wire/engine_messages.h"
@@ -72,8 +73,9 @@ class EngineClient {
   static Result<EngineClient> connect_or_start(const EngineLocation& location);
   // Only an engine that is already there; not_found otherwise.
   static Result<EngineClient> connect(const EngineLocation& location);
-  // A child that serves this client alone and ends with it. `template_name` is the only one it knows.
-  static Result<EngineClient> start_private(const std::string& template_name);
+  // A child that serves this client alone and ends with it. `template_name` is the only one it knows. Must be called
+  // before the process has a second thread.
+  static Result<EngineClient> start_private(const EngineSettings& settings, const std::string& template_name);
 
   Result<Outcome> run(ClientRun run, ClientEvents& events);
   Result<wire::EngineStatus> status();

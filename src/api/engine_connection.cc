@@ -148,7 +148,7 @@ void EngineConnection::handle_running(const wire::Frame& frame) {
   switch (static_cast<wire::RequestType>(frame.type)) {
     case wire::RequestType::cell:
       if (auto cell = wire::decode<wire::RunCell>(frame.payload)) {
-        tasks_.spawn(host_.engine->run_cell(run_, std::move(cell->code), owner_));
+        host_.engine->run_cell(run_, std::move(cell->code), owner_);
       }
       return;
     case wire::RequestType::interrupt:

@@ -63,8 +63,9 @@ std::string templates_stamp() {
   return stamp;
 }
 
-KeeperOptions keeper_options(const std::vector<Template>& templates, bool sweep) {
-  KeeperOptions options{.templates = templates, .sweep = sweep};
+// For one run there is something to prepare at once, and no time to clean up after others.
+KeeperOptions keeper_options(const std::vector<Template>& templates, bool one_run) {
+  KeeperOptions options{.templates = templates, .prepare = one_run, .sweep = !one_run};
   if (const char* place = std::getenv("HUTCH_CGROUP")) options.cgroup_override = place;
   return options;
 }
@@ -155,7 +156,7 @@ Result<void> serve_engine(const EngineSettings& settings) {
   const std::string binary = binary_identity();
   const std::string stamp = templates_stamp();
   HUTCH_TRY(auto templates, load_templates({}));
-  HUTCH_TRY(auto keeper, start_keeper(keeper_options(templates, true)));
+  HUTCH_TRY(auto keeper, start_keeper(keeper_options(templates, false)));
 
   net::io_context context(1);
   Engine engine(context.get_executor(), std::move(keeper), engine_options(settings, std::move(templates)));
@@ -190,7 +191,7 @@ Result<void> serve_private_engine(const EngineSettings& settings, int socket, co
   EngineHost host{.is_current = [](const wire::Hello&) { return true; }, .retire = [] {}};
   std::unique_ptr<Engine> engine;
   auto templates = load_templates(template_name);
-  auto keeper = templates ? start_keeper(keeper_options(*templates, false)) : Result<KeeperHandle>(templates.error());
+  auto keeper = templates ? start_keeper(keeper_options(*templates, true)) : Result<KeeperHandle>(templates.error());
   if (keeper) {
     engine = std::make_unique<Engine>(context.get_executor(), std::move(*keeper),
                                       engine_options(settings, std::move(*templates)));

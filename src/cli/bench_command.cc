@@ -80,8 +80,7 @@ class Planner {
     HUTCH_TRY(const auto bare, store.plan("bare"));
     const auto print = plan_.add(plain_python(target_.python, kPrint, {}, kOften));
     const bool same = bare.interpreter.path == target_.python;
-    const auto bare_print =
-        same ? print : plan_.add(plain_python(bare.interpreter.path.string(), kPrint, {}, kOften));
+    const auto bare_print = same ? print : plan_.add(plain_python(bare.interpreter.path.string(), kPrint, {}, kOften));
     const bool has_pandas = !target_.environment_python.empty();
 
     // Like with like: plain python3 has imported nothing, and neither has `bare`.
@@ -90,8 +89,7 @@ class Planner {
     pair("print_command", plan_.add(hutch_run(flags({"--template", target_.name}), kPrint, kOften)), print);
     if (has_pandas) add_pandas();
     HUTCH_TRY(add_cells(print));
-    const auto cold =
-        plan_.add(hutch_run(flags({"--no-engine", "--template", "bare"}), kPrint, kSeldom));
+    const auto cold = plan_.add(hutch_run(flags({"--no-engine", "--template", "bare"}), kPrint, kSeldom));
     pair("no_engine", cold, bare_print);
     if (auto peer = bubblewrap(bare.interpreter, kSeldom, plan_.notes)) {
       pair("no_engine_vs_bwrap", cold, plan_.add(std::move(*peer)));

@@ -74,12 +74,12 @@ double load_average() {
 }
 
 std::string bench_text(const BenchResult& result) {
-  std::string text =
-      fmt::format("{:<30}{:>11}{:>11}{:>11}{:>6}{:>11}{:>8}  {}\n", "", "p50", "p95", "p99", "n", "anchor p50", "ratio", "anchor");
+  std::string text = fmt::format("{:<30}{:>11}{:>11}{:>11}{:>6}{:>11}{:>8}  {}\n", "", "p50", "p95", "p99", "n",
+                                 "anchor p50", "ratio", "anchor");
   for (const auto& row : result.rows) {
     text += fmt::format("{:<30}{:>11}{:>11}{:>11}{:>6}{:>11}{:>8.3f}  {}\n", row.name, show_time(row.subject.p50_us),
-                        show_time(row.subject.p95_us), show_time(row.subject.p99_us), row.subject.count, show_time(row.against.p50_us), row.ratio(),
-                        row.anchor);
+                        show_time(row.subject.p95_us), show_time(row.subject.p99_us), row.subject.count,
+                        show_time(row.against.p50_us), row.ratio(), row.anchor);
   }
   text += fmt::format("\ntemplate {}, {} rounds in {} s\nmachine: {}\nnoise: {}\n", result.template_name, result.rounds,
                       result.duration.count(), machine_line(result.machine), noise_line(result));
@@ -129,8 +129,8 @@ std::string bench_markdown(const BenchResult& result) {
   for (const auto& row : result.rows) {
     text += fmt::format("| `{}` | {} | {} | {} | {} | `{}` | {} | {} | **{:.3f}** |\n", row.name,
                         show_time(row.subject.p50_us), show_time(row.subject.p95_us), show_time(row.subject.p99_us),
-                        row.subject.count, row.anchor,
-                        show_time(row.against.p50_us), show_time(row.against.p95_us), row.ratio());
+                        row.subject.count, row.anchor, show_time(row.against.p50_us), show_time(row.against.p95_us),
+                        row.ratio());
   }
   text += fmt::format("\nHutch {}, template `{}`, {:%Y-%m-%d}, {} rounds in {} s.\n\n", result.version,
                       result.template_name, fmt::gmtime(std::time(nullptr)), result.rounds, result.duration.count());

@@ -38,7 +38,8 @@ Series engine_call(EngineClient& client, const wire::RunRequest& request, const 
 Series hutch_run(std::vector<std::string> arguments, const BenchProgram& program, int per_round);
 // A fork of the template's zygote whose child ends at once: no sandbox can be quicker.
 Series bare_fork(EngineClient& client, const std::string& template_name, int per_round);
-// One more cell in a session that stays open, as long as the series does.
+// One more cell in a session that stays open as long as the series does: the median of a few in a row, since nobody
+// rests between cells as long as between runs.
 Result<Series> live_cell(EngineClient client, wire::RunRequest request, int per_round);
 std::optional<Series> bubblewrap(const Interpreter& interpreter, int per_round, std::vector<std::string>& notes);
 

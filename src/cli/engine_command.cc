@@ -12,8 +12,6 @@
 namespace hutch {
 namespace {
 
-constexpr int kPrivateSocket = 3;
-
 int own_failure(const Error& error) {
   Report().error(error.message, error.hint);
   return kOwnFailure;
@@ -48,24 +46,24 @@ int engine_status(OutputFormat format) {
   const auto location = EngineLocation::find();
   if (format == OutputFormat::json) {
     boost::json::array templates(status->templates.begin(), status->templates.end());
-    fmt::print("{}\n", json_text(boost::json::object{{"running", true},
-                                                     {"pid", status->pid},
-                                                     {"uptime_ms", status->uptime_ms},
-                                                     {"runs", status->runs},
-                                                     {"running_now", status->running},
-                                                     {"waiting", status->waiting},
-                                                     {"max_running", status->most_running},
-                                                     {"sessions", status->sessions},
-                                                     {"dying", status->dying},
-                                                     {"pool",
-                                                      {{"ready", status->pool_ready},
-                                                       {"hits", status->pool_hits},
-                                                       {"misses", status->pool_misses}}},
-                                                     {"idle_exit_ms", status->idle_exit_ms},
-                                                     {"templates", std::move(templates)},
-                                                     {"limits", status->limits},
-                                                     {"filter", status->filter},
-                                                     {"log", location->log().string()}}));
+    fmt::print(
+        "{}\n",
+        json_text(boost::json::object{
+            {"running", true},
+            {"pid", status->pid},
+            {"uptime_ms", status->uptime_ms},
+            {"runs", status->runs},
+            {"running_now", status->running},
+            {"waiting", status->waiting},
+            {"max_running", status->most_running},
+            {"sessions", status->sessions},
+            {"dying", status->dying},
+            {"pool", {{"ready", status->pool_ready}, {"hits", status->pool_hits}, {"misses", status->pool_misses}}},
+            {"idle_exit_ms", status->idle_exit_ms},
+            {"templates", std::move(templates)},
+            {"limits", status->limits},
+            {"filter", status->filter},
+            {"log", location->log().string()}}));
     return 0;
   }
   fmt::print("engine {} up {:.0f} s: {} runs, {} of {} running, {} waiting, {} shells open, {} sandboxes going\n",
@@ -91,11 +89,6 @@ int engine_stop() {
 
 int engine_serve(const Config& config) {
   const auto served = serve_engine(config.engine);
-  return served ? 0 : engine_failure(served.error());
-}
-
-int engine_private(const Config& config, const std::string& template_name) {
-  const auto served = serve_private_engine(config.engine, kPrivateSocket, template_name);
   return served ? 0 : engine_failure(served.error());
 }
 

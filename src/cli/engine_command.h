@@ -11,6 +11,5 @@ namespace hutch {
 int engine_status(OutputFormat format);
 int engine_stop();
 int engine_serve(const Config& config);
-int engine_private(const Config& config, const std::string& template_name);
 
 }  // namespace hutch

@@ -151,9 +151,7 @@ int main(int argc, char** argv) {
   status_app->add_flag("--json", json);
   auto* stop_app = engine_app->add_subcommand("stop", "Finish what is running, then leave");
   auto* serve_app = engine_app->add_subcommand("serve")->group("");
-  auto* private_app = engine_app->add_subcommand("private")->group("");
   std::string name;
-  private_app->add_option("TEMPLATE", name)->required();
 
   auto* template_app = app.add_subcommand("template", "The environments that programs run in");
   template_app->require_subcommand(1);
@@ -218,8 +216,6 @@ int main(int argc, char** argv) {
     result = hutch::engine_stop();
   } else if (*serve_app) {
     result = hutch::engine_serve(*config);
-  } else if (*private_app) {
-    result = hutch::engine_private(*config, name);
   } else if (*bench_app) {
     result = hutch::bench_command(bench);
   } else if (*doctor_app) {

@@ -154,7 +154,7 @@ int report_record(const RunOptions& options, const Report& report, const RunEven
 }  // namespace
 
 Result<EngineClient> reach_engine(const RunOptions& options, const Config& config, const std::string& template_name) {
-  if (options.no_engine) return EngineClient::start_private(template_name);
+  if (options.no_engine) return EngineClient::start_private(config.engine, template_name);
   HUTCH_TRY(auto location, EngineLocation::find());
   location.settings = config.engine.identity();
   return EngineClient::connect_or_start(location);

@@ -16,17 +16,21 @@ bool Admission::has_room() const {
   return running_ + excess < options_.most_running;
 }
 
+bool Admission::try_enter() {
+  if (waiting_ > 0 || !has_room()) return false;
+  ++running_;
+  return true;
+}
+
 net::awaitable<bool> Admission::enter(Owner owner) {
-  if (!(waiting_ == 0 && has_room()) && waiting_ >= options_.most_waiting) co_return false;
+  if (try_enter()) co_return true;
+  if (waiting_ >= options_.most_waiting) co_return false;
   co_await enter_again(owner);
   co_return true;
 }
 
 net::awaitable<void> Admission::enter_again(Owner owner) {
-  if (waiting_ == 0 && has_room()) {
-    ++running_;
-    co_return;
-  }
+  if (try_enter()) co_return;
   Event turn(executor_);
   auto line = std::ranges::find(lines_, owner, &Line::owner);
   if (line == lines_.end()) line = lines_.insert(lines_.end(), Line{.owner = owner, .turns = {}});

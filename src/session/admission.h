@@ -27,6 +27,8 @@ class Admission {
   // False when too many wait already; otherwise whoever called runs, and calls leave() when it is over.
   net::awaitable<bool> enter(Owner owner);
   void leave(Clock::duration took);
+  // Without waiting; false when one would have to.
+  bool try_enter();
   // Somebody who is served already and needs a place again: waits however many others do.
   net::awaitable<void> enter_again(Owner owner);
 

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <boost/asio/detached.hpp>
 
 #include "base/utf8.h"
 #include "sandbox/seccomp_filter.h"
@@ -148,20 +149,27 @@ net::awaitable<std::expected<wire::Record, StartFailure>> Engine::execute(std::s
   co_return record;
 }
 
-net::awaitable<void> Engine::run_cell(std::shared_ptr<Run> run, std::string code, Admission::Owner owner) {
-  co_await admission_.enter_again(owner);
-  const auto begin = Clock::now();
+void Engine::run_cell(std::shared_ptr<Run> run, std::string code, Admission::Owner owner) {
+  if (admission_.try_enter()) return begin_cell(*run, std::move(code));
+  const auto wait = [](Engine& engine, std::shared_ptr<Run> late, std::string text,
+                       Admission::Owner whose) -> net::awaitable<void> {
+    co_await engine.admission_.enter_again(whose);
+    engine.begin_cell(*late, std::move(text));
+  };
+  net::co_spawn(executor_, wait(*this, std::move(run), std::move(code), owner), net::detached);
+}
+
+void Engine::begin_cell(Run& run, std::string code) {
   pool_.note_load(admission_.running());
-  run->send_cell(std::move(code));
-  co_await run->wait_for_cell();
-  leave(begin);
+  run.run_cell(std::move(code), [this, begin = Clock::now()] { leave(begin); });
 }
 
 net::awaitable<Result<std::uint64_t>> Engine::measure_fork(std::string template_name) {
   const auto found = std::ranges::find(options_.templates, template_name, &Template::name);
   const auto index = static_cast<std::uint32_t>(found - options_.templates.begin());
   const std::uint64_t ns = found == options_.templates.end() ? 0 : co_await keeper_.measure_fork(index);
-  if (ns == 0) co_return make_error(ErrorCode::not_found, "no warm interpreter of template " + printable(template_name));
+  if (ns == 0)
+    co_return make_error(ErrorCode::not_found, "no warm interpreter of template " + printable(template_name));
   co_return ns;
 }
 

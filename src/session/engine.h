@@ -29,7 +29,7 @@ class Engine {
   // Waits for a place and executes; refuses when too many wait. Owners take turns.
   net::awaitable<std::expected<wire::Record, StartFailure>> execute(std::shared_ptr<Run> run, Admission::Owner owner);
   // A cell of a shell that execute() has under way.
-  net::awaitable<void> run_cell(std::shared_ptr<Run> run, std::string code, Admission::Owner owner);
+  void run_cell(std::shared_ptr<Run> run, std::string code, Admission::Owner owner);
 
   // A bare fork of the template's zygote, with which starts are compared; nothing when it was never used.
   net::awaitable<Result<std::uint64_t>> measure_fork(std::string template_name);
@@ -42,11 +42,12 @@ class Engine {
  private:
   Result<void> validate_request(RunSpec& spec) const;
   StartFailure at_capacity(std::string what) const;
+  void begin_cell(Run& run, std::string code);
   void leave(Clock::time_point since);
 
   net::any_io_executor executor_;
   KeeperLink keeper_;
-  net::thread_pool workers_{1};
+  Workers workers_;
   EngineOptions options_;
   Admission admission_;
   ReadyPool pool_;

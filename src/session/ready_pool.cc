@@ -8,12 +8,12 @@
 namespace hutch {
 namespace {
 
-constexpr auto kStartTime = std::chrono::seconds(60);     // a zygote that imports a lot
-constexpr auto kGrace = std::chrono::milliseconds(2);     // since anybody ran: the answer is on its way to its reader
-constexpr auto kQuiet = std::chrono::milliseconds(20);    // since the last claim, before we work beside a program
-constexpr auto kLook = std::chrono::milliseconds(2);      // how often to look whether it is quiet
-constexpr auto kForget = std::chrono::seconds(10);        // how long a want of one more lasts
-constexpr auto kShellsAhead = 2U;                         // spare shells, for starts that find no runner
+constexpr auto kStartTime = std::chrono::seconds(60);   // a zygote that imports a lot
+constexpr auto kGrace = std::chrono::milliseconds(2);   // since anybody ran: the answer is on its way to its reader
+constexpr auto kQuiet = std::chrono::milliseconds(20);  // since the last claim, before we work beside a program
+constexpr auto kLook = std::chrono::milliseconds(2);    // how often to look whether it is quiet
+constexpr auto kForget = std::chrono::seconds(10);      // how long a want of one more lasts
+constexpr auto kShellsAhead = 2U;                       // spare shells, for starts that find no runner
 constexpr std::uint32_t kMostFailures = 3;
 
 }  // namespace

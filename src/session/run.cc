@@ -1,16 +1,18 @@
 #include "session/run.h"
 
 #include <fcntl.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/detached.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/write.hpp>
-#include <array>
 #include <cerrno>
 #include <csignal>
+#include <utility>
 
 #include "base/id.h"
 #include "base/sha256.h"
@@ -33,7 +35,7 @@ thread_local std::array<char, 64 << 10> chunk;  // what is being moved from here
 
 }  // namespace
 
-Run::Run(net::any_io_executor executor, KeeperLink& keeper, ReadyPool& pool, net::thread_pool& workers, RunSpec spec,
+Run::Run(net::any_io_executor executor, KeeperLink& keeper, ReadyPool& pool, Workers& workers, RunSpec spec,
          RunSink& sink)
     : executor_(executor),
       keeper_(keeper),
@@ -52,8 +54,7 @@ Run::Run(net::any_io_executor executor, KeeperLink& keeper, ReadyPool& pool, net
       ended_event_(executor),
       exited_(executor),
       drained_(executor),
-      usage_heard_(executor),
-      cell_over_(executor) {}
+      usage_heard_(executor) {}
 
 net::awaitable<std::expected<wire::Record, StartFailure>> Run::execute() {
   const auto self = shared_from_this();
@@ -79,7 +80,7 @@ net::awaitable<std::expected<wire::Record, StartFailure>> Run::execute() {
   }
   drained_at_ = Clock::now();
   over_ = true;
-  cell_over_.set();
+  while (!cells_done_.empty()) cell_over();
   wall_timer_.cancel();
   watch_timer_.cancel();
   boost::system::error_code ignored;
@@ -130,7 +131,7 @@ net::awaitable<void> Run::claim(SandboxLink link) {
     if (failure_) co_return;
   }
   walls_are_up();
-  spawn_pumps();
+  begin();
 }
 
 net::awaitable<void> Run::start() {
@@ -140,11 +141,15 @@ net::awaitable<void> Run::start() {
     co_return;
   }
   co_await begun_.wait_until(asked_ + kStartTime);
-  if (started_ && !failure_) spawn_pumps();
+  if (started_ && !failure_) begin();
 }
 
-void Run::spawn_pumps() {
-  tasks_.spawn(send_tasks());
+void Run::begin() {
+  if (spec_.files.empty()) {
+    send_task();
+  } else {
+    tasks_.spawn(send_files());
+  }
   tasks_.spawn(feed_input());
   tasks_.spawn(read_stream(link_.output, wire::Stream::out));
   tasks_.spawn(read_stream(link_.error, wire::Stream::err));
@@ -190,32 +195,53 @@ net::awaitable<void> Run::ask_usage() {
   co_await usage_heard_.wait_until(Clock::now() + kAnswerTime);
 }
 
-net::awaitable<void> Run::send_tasks() {
-  std::string bytes;
+// What the runner is to do, after the files that it is to do it with.
+void Run::send_task() {
+  auto& request = spec_.request;
+  if (is_shell()) {
+    send(wire::make_frame(
+        wire::TaskType::open_shell,
+        wire::OpenShell{.environment = request.environment, .ipython = request.mode == wire::RunMode::ipython}));
+  } else {
+    send(wire::make_frame(wire::TaskType::run_script, wire::RunScript{.code = std::move(request.code),
+                                                                      .file_name = request.file_name,
+                                                                      .has_file = request.has_file,
+                                                                      .arguments = request.arguments,
+                                                                      .environment = request.environment}));
+  }
+  task_sent_ = true;
+  for (auto& cell : std::exchange(early_cells_, {})) send_cell(std::move(cell));
+}
+
+net::awaitable<void> Run::send_files() {
   boost::system::error_code failed;
   for (auto& file : spec_.files) {
-    bytes = wire::make_frame(wire::TaskType::put_file, file);
+    const std::string bytes = wire::make_frame(wire::TaskType::put_file, file);
     co_await net::async_write(link_.control, net::buffer(bytes), net::redirect_error(net::use_awaitable, failed));
     if (failed) co_return;
   }
-  auto& request = spec_.request;
-  if (is_shell()) {
-    bytes = wire::make_frame(wire::TaskType::open_shell, wire::OpenShell{.environment = request.environment,
-                                                               .ipython = request.mode == wire::RunMode::ipython});
-  } else {
-    bytes = wire::make_frame(wire::TaskType::run_script, wire::RunScript{.code = std::move(request.code),
-                                                                         .file_name = request.file_name,
-                                                                         .has_file = request.has_file,
-                                                                         .arguments = request.arguments,
-                                                                         .environment = request.environment});
+  send_task();
+}
+
+// At once where the socket takes it: usually somebody waits for what comes of it.
+void Run::send(std::string frame) {
+  outgoing_ += frame;
+  if (writing_) return;
+  const ssize_t sent =
+      ::send(link_.control.native_handle(), outgoing_.data(), outgoing_.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+  if (sent > 0) outgoing_.erase(0, static_cast<std::size_t>(sent));
+  if (outgoing_.empty()) return;
+  writing_ = true;
+  tasks_.spawn(send_rest());
+}
+
+net::awaitable<void> Run::send_rest() {
+  boost::system::error_code failed;
+  while (!outgoing_.empty() && !failed) {
+    const std::string bytes = std::exchange(outgoing_, {});
+    co_await net::async_write(link_.control, net::buffer(bytes), net::redirect_error(net::use_awaitable, failed));
   }
-  co_await net::async_write(link_.control, net::buffer(bytes), net::redirect_error(net::use_awaitable, failed));
-  for (; !early_cells_.empty(); early_cells_.pop_front()) {
-    arm_wall_limit();
-    co_await net::async_write(link_.control, net::buffer(early_cells_.front()),
-                              net::redirect_error(net::use_awaitable, failed));
-  }
-  tasks_sent_ = true;
+  writing_ = false;
 }
 
 // The client's pipe is not the program's: what a sandbox holds was made for it alone.
@@ -239,8 +265,7 @@ net::awaitable<void> Run::feed_input() {
 net::awaitable<void> Run::read_stream(net::posix::stream_descriptor& from, wire::Stream stream) {
   boost::system::error_code failed;
   do {
-    co_await from.async_wait(net::posix::stream_descriptor::wait_read,
-                             net::redirect_error(net::use_awaitable, failed));
+    co_await from.async_wait(net::posix::stream_descriptor::wait_read, net::redirect_error(net::use_awaitable, failed));
   } while (!failed && read_available(from, stream));
   if (--open_streams_ == 0) drained_.set();
 }
@@ -299,8 +324,8 @@ bool Run::handle_frame(const wire::Frame& frame) {
       const auto message = wire::decode<wire::CellDone>(frame.payload);
       if (!message || !is_shell()) return false;
       wall_timer_.cancel();
-      cell_over_.set();
       sink_.on_cell_done(message->status);
+      cell_over();
       return true;
     }
     case wire::RunnerType::finished: {
@@ -332,9 +357,10 @@ bool Run::handle_setup_failed(const wire::Frame& frame) {
   const auto step = static_cast<Step>(message->step);
   // After `ready` our own code speaks once more: when a cold start's exec fails, before any of the user's.
   if (link_.walls_up && (step != Step::execute || !spec_.request.cold || running_ != up_)) return false;
-  failure_ = StartFailure{.error = system_error(static_cast<int>(message->error_number))
-                                       .during("make sandbox: " + std::string(name_of(step))),
-                          .step = step};
+  failure_ = StartFailure{
+      .error =
+          system_error(static_cast<int>(message->error_number)).during("make sandbox: " + std::string(name_of(step))),
+      .step = step};
   begun_.set();
   ready_.set();
   ended_event_.set();
@@ -342,17 +368,22 @@ bool Run::handle_setup_failed(const wire::Frame& frame) {
 }
 
 void Run::send_cell(std::string code) {
-  if (ended_event_.is_set() || failure_) return;
-  cell_over_.reset();
-  if (!tasks_sent_) {  // the sandbox is still being made
-    early_cells_.push_back(wire::make_frame(wire::TaskType::run_cell, wire::RunCell{.code = std::move(code)}));
-    return;
-  }
+  if (ended_event_.is_set() || failure_) return cell_over();
+  if (!task_sent_) return early_cells_.push_back(std::move(code));  // the sandbox is still being made
   arm_wall_limit();
-  auto frame =
-      std::make_shared<std::string>(wire::make_frame(wire::TaskType::run_cell, wire::RunCell{.code = std::move(code)}));
-  const auto self = shared_from_this();
-  net::async_write(link_.control, net::buffer(*frame), [self, frame](const boost::system::error_code&, std::size_t) {});
+  send(wire::make_frame(wire::TaskType::run_cell, wire::RunCell{.code = std::move(code)}));
+}
+
+void Run::run_cell(std::string code, std::function<void()> done) {
+  cells_done_.push_back(std::move(done));
+  send_cell(std::move(code));
+}
+
+void Run::cell_over() {
+  if (cells_done_.empty()) return;
+  const auto done = std::move(cells_done_.front());
+  cells_done_.pop_front();
+  done();
 }
 
 void Run::interrupt() { keeper_.signal(link_.number, SIGINT); }
@@ -377,7 +408,7 @@ net::awaitable<void> Run::answer_denials() {
   while (link_.listener.is_open()) {
     boost::system::error_code failed;
     co_await link_.listener.async_wait(net::posix::stream_descriptor::wait_read,
-                                  net::redirect_error(net::use_awaitable, failed));
+                                       net::redirect_error(net::use_awaitable, failed));
     if (failed || !denials_.answer_one(link_.listener.native_handle())) co_return;
     if (denials_.total() > kMostDenials) end(Ended::denial_flood);
   }
@@ -475,7 +506,7 @@ net::awaitable<Collection> Run::collect() {
   const int workspace = link_.workspace.get();
   if (inputs.empty() && is_empty(workspace)) co_return collect_files(workspace, inputs, false, spec_.limits.scratch);
   const bool keep_open = spec_.request.want_files;
-  co_await net::post(workers_, net::use_awaitable);  // hashing must not hold up other runs
+  co_await net::post(workers_.get(), net::use_awaitable);  // hashing must not hold up other runs
   Collection files = collect_files(workspace, inputs, keep_open, spec_.limits.scratch);
   co_await net::post(executor_, net::use_awaitable);
   co_return files;

@@ -4,6 +4,7 @@
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/thread_pool.hpp>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -32,6 +33,18 @@ class RunSink {
   virtual void on_cell_done(wire::CellStatus status) = 0;
 };
 
+// A thread for what would hold up other runs; made when it is first needed.
+class Workers {
+ public:
+  net::thread_pool& get() {
+    if (!pool_) pool_.emplace(1);
+    return *pool_;
+  }
+
+ private:
+  std::optional<net::thread_pool> pool_;
+};
+
 struct RunSpec {
   wire::RunRequest request;
   std::vector<wire::PutFile> files;
@@ -53,7 +66,7 @@ struct StartFailure {
 
 class Run final : public KeeperListener, public std::enable_shared_from_this<Run> {
  public:
-  Run(net::any_io_executor executor, KeeperLink& keeper, ReadyPool& pool, net::thread_pool& workers, RunSpec spec,
+  Run(net::any_io_executor executor, KeeperLink& keeper, ReadyPool& pool, Workers& workers, RunSpec spec,
       RunSink& sink);
 
   // The record, or why there is none. The sandbox is taken apart afterwards.
@@ -65,8 +78,8 @@ class Run final : public KeeperListener, public std::enable_shared_from_this<Run
   [[nodiscard]] bool is_shell() const { return spec_.request.mode != wire::RunMode::script; }
   void cancel() { end(Ended::cancelled); }
   void interrupt();
-  void send_cell(std::string code);
-  net::awaitable<void> wait_for_cell() { return cell_over_.wait(); }
+  // `done` is called when the cell is over, or the whole shell.
+  void run_cell(std::string code, std::function<void()> done);
 
  private:
   void on_started(const StartedReply& reply, std::vector<UniqueFd> fds) override;
@@ -79,12 +92,17 @@ class Run final : public KeeperListener, public std::enable_shared_from_this<Run
   net::awaitable<void> start();
   net::awaitable<void> claim(SandboxLink link);
   [[nodiscard]] StartRequest start_request() const;
-  void spawn_pumps();
+  void begin();
   void walls_are_up();
   void end(Ended reason);
   void fail_early();
   void arm_wall_limit();
-  net::awaitable<void> send_tasks();
+  void send_task();
+  net::awaitable<void> send_files();
+  void send_cell(std::string code);
+  void cell_over();
+  void send(std::string frame);
+  net::awaitable<void> send_rest();
   net::awaitable<void> feed_input();
   net::awaitable<void> read_stream(net::posix::stream_descriptor& from, wire::Stream stream);
   bool read_available(net::posix::stream_descriptor& from, wire::Stream stream);
@@ -107,7 +125,7 @@ class Run final : public KeeperListener, public std::enable_shared_from_this<Run
   net::any_io_executor executor_;
   KeeperLink& keeper_;
   ReadyPool& pool_;
-  net::thread_pool& workers_;
+  Workers& workers_;
   RunSpec spec_;
   RunSink& sink_;
   TaskGroup tasks_;
@@ -122,10 +140,12 @@ class Run final : public KeeperListener, public std::enable_shared_from_this<Run
   Event exited_;       // the keeper said that nothing of it lives
   Event drained_;      // both streams are at their end
   Event usage_heard_;
-  Event cell_over_;  // or the whole shell
   int open_streams_ = 2;
   std::deque<std::string> early_cells_;  // that came before the shell could take them
-  bool tasks_sent_ = false;
+  std::deque<std::function<void()>> cells_done_;
+  std::string outgoing_;  // to the runner
+  bool writing_ = false;
+  bool task_sent_ = false;
 
   std::optional<StartFailure> failure_;
   std::optional<wire::PythonError> python_;

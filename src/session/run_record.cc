@@ -92,7 +92,8 @@ void Run::add_start(std::vector<wire::StepTime>& steps, std::uint64_t ready_us) 
   add("fork", link_.started.fork_ns / 1000);
   for (std::size_t i = 1; i < link_.join_steps.size(); ++i) {
     const auto step = static_cast<Step>(static_cast<std::size_t>(Step::join_cgroup) + i);
-    const std::uint64_t ns = link_.join_steps[i] > link_.join_steps[i - 1] ? link_.join_steps[i] - link_.join_steps[i - 1] : 0;
+    const std::uint64_t ns =
+        link_.join_steps[i] > link_.join_steps[i - 1] ? link_.join_steps[i] - link_.join_steps[i - 1] : 0;
     if (step > Step::last) break;
     add("join: " + std::string(name_of(step)), ns / 1000);
     named_us += ns / 1000;

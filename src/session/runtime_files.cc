@@ -23,14 +23,9 @@ struct Embedded {
 
 #include "session/embedded_runner.inc"
 
-std::string version() {
-  Sha256 sha;
-  for (const auto& file : kEmbedded) {
-    sha.update(file.path);
-    sha.update(file.view());
-  }
-  return sha.hex().substr(0, 16);
-}
+constexpr const char* kVersion =
+#include "session/embedded_version.inc"
+    ;  // a hash of all of them
 
 Result<void> write_all(const fs::path& directory) {
   for (const auto& file : kEmbedded) {
@@ -45,11 +40,9 @@ Result<void> write_all(const fs::path& directory) {
   return {};
 }
 
-// Inside, the directory is read-only: byte code is made now or never. Unchecked, because nobody can change the source.
 Result<void> compile(const fs::path& directory, const std::string& interpreter) {
-  const Command command{.argv = {interpreter, "-I", "-m", "compileall", "-q", "-s", directory.string(), "-p",
-                                 kRunnerInside, "--invalidation-mode", "unchecked-hash", directory.string()}};
-  HUTCH_TRY(run_checked(command));
+  HUTCH_TRY(run_checked(
+      {.argv = {interpreter, "-I", (directory / "bundle.py").string(), directory.string(), kRunnerInside}}));
   return {};
 }
 
@@ -59,7 +52,7 @@ Result<fs::path> install_runtime(const fs::path& data_directory, const std::stri
   std::error_code failed;
   const fs::path real = fs::canonical(interpreter, failed);
   const std::string python = sha256_hex(real.string()).substr(0, 8);
-  const fs::path final_path = data_directory / "runtime" / (version() + "-" + python);
+  const fs::path final_path = data_directory / "runtime" / (std::string(kVersion).substr(0, 16) + "-" + python);
   if (fs::exists(final_path, failed)) return final_path;
 
   const fs::path partial = final_path.string() + ".partial-" + std::to_string(::getpid());

@@ -100,8 +100,8 @@ struct FileMessage {
 struct Failed {
   std::string message;
   std::string hint;
-  std::string code;  // sandbox_start_failed, bad_arguments, unknown_template, ...
-  std::string step;  // of sandbox/steps.h, or empty
+  std::string code;                  // sandbox_start_failed, bad_arguments, unknown_template, ...
+  std::string step;                  // of sandbox/steps.h, or empty
   std::uint64_t retry_after_ms = 0;  // 0: trying again is no remedy
   template <class A>
   void fields(A& a) {

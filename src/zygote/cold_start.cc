@@ -26,7 +26,7 @@ std::vector<char*> pointers(std::vector<std::string>& strings) {
 
 Result<ForkReply> cold_start(const ColdStart& start, const RunnerStreams& streams) {
   std::vector<std::string> argument_strings = {start.source.interpreter, "-I", "-X", "utf8",
-                                               "/opt/hutch/runner/cold_main.py"};
+                                               "/opt/hutch/runner/cold_main.pyc"};
   std::vector<std::string> environment_strings = interpreter_environment(start.source);
   const auto arguments = pointers(argument_strings);
   const auto environment = pointers(environment_strings);

@@ -150,8 +150,10 @@ bool serve_one(const ForkRequest& request, std::span<const int> fds) {
     if (pid == 0) {
       ::syscall(SYS_set_robust_list, state.robust_list, state.robust_list_size);
       join_shell(plan);
-      hot_pages::touch();
       reseed_generators();
+      // Not when somebody waits: a page that is brought in costs as much as one that is stumbled upon, and not every
+      // program needs all of them.
+      if (request.in_advance) hot_pages::touch();
       PyOS_AfterFork_Child();
       return true;
     }

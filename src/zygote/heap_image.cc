@@ -70,18 +70,18 @@ bool for_present_runs(int pagemap, const Region& region, std::uint64_t* window, 
   using memory_map::kPresent, memory_map::kSwapped, memory_map::kOfFile;
   constexpr std::size_t kWindow = kScratchSize / sizeof(std::uint64_t);
   bool any_private = false;
-  memory_map::for_each_window(pagemap, region.begin, region.end, window, kWindow, [&](std::size_t done,
-                                                                                      std::size_t batch) {
-    for (std::size_t i = 0; i < batch;) {
-      std::size_t run = 0;
-      while (i + run < batch && (window[i + run] & (kPresent | kSwapped)) != 0) {
-        any_private = any_private || (window[i + run] & kOfFile) == 0;
-        ++run;
-      }
-      if (run > 0) each(done + i, run);
-      i += run > 0 ? run : 1;
-    }
-  });
+  memory_map::for_each_window(pagemap, region.begin, region.end, window, kWindow,
+                              [&](std::size_t done, std::size_t batch) {
+                                for (std::size_t i = 0; i < batch;) {
+                                  std::size_t run = 0;
+                                  while (i + run < batch && (window[i + run] & (kPresent | kSwapped)) != 0) {
+                                    any_private = any_private || (window[i + run] & kOfFile) == 0;
+                                    ++run;
+                                  }
+                                  if (run > 0) each(done + i, run);
+                                  i += run > 0 ? run : 1;
+                                }
+                              });
   return any_private;
 }
 

@@ -83,10 +83,11 @@ bool remember(pid_t pid) {
   auto* text = static_cast<char*>(scratch);
   auto* window = reinterpret_cast<std::uint64_t*>(text + kScratchSize);
   const bool read = pagemap >= 0 && memory_map::for_each_mapping(maps, text, kScratchSize, [&](const auto& mapping) {
-    const bool special = mapping.name.starts_with('[') && mapping.name != "[heap]" && mapping.name != "[stack]";
-    if (mapping.is_private && mapping.readable && !special) add_touched(pagemap, mapping, window);
-    return true;
-  });
+                      const bool special =
+                          mapping.name.starts_with('[') && mapping.name != "[heap]" && mapping.name != "[stack]";
+                      if (mapping.is_private && mapping.readable && !special) add_touched(pagemap, mapping, window);
+                      return true;
+                    });
   if (!read) list->count = 0;
   if (pagemap >= 0) ::close(pagemap);
   ::munmap(scratch, kRoom);

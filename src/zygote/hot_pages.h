@@ -1,5 +1,5 @@
-// The pages that every program touches on its way, found by watching one and brought in at once in every later child:
-// a page that is brought in with its neighbours costs less than one that is stumbled upon.
+// The pages that every program touches on its way, found by watching one and brought into every child that is made in
+// advance, so that its program finds them at hand.
 #pragma once
 
 #include <sys/types.h>

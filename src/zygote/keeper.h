@@ -17,6 +17,7 @@ namespace hutch {
 struct KeeperOptions {
   std::vector<Template> templates;
   std::string cgroup_override;  // tests: a subtree to use instead of the one we would find
+  bool prepare = false;         // the first template's root and a shell, before anybody asks
   bool sweep = true;  // remove what a dead engine left; one that lives for a single run does not take the time
 };
 

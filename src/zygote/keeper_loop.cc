@@ -13,7 +13,6 @@
 #include "sandbox/kernel.h"
 #include "zygote/cold_start.h"
 #include "zygote/proc_usage.h"
-#include "zygote/template_root.h"
 
 namespace hutch {
 namespace {
@@ -39,7 +38,20 @@ KeeperLoop::KeeperLoop(const KeeperOptions& options, KeeperTools tools, UniqueFd
   signals_.reset(::signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK));
 }
 
+// For the one request that is on its way: its root is built in a child while we make the control group. What fails here
+// is tried again, and told, when it comes.
+void KeeperLoop::prepare() {
+  auto& prepared = prepared_[0];
+  if (auto root = RootBirth::begin(options_.templates[0])) prepared.root = std::move(*root);
+  if (tools_.cgroups) {
+    auto group = tools_.cgroups->create(next_group_++);
+    if (group && group->apply(Limits{})) next_cgroup_ = std::move(*group);
+  }
+  if (prepare_template(prepared, options_.templates[0], {.warm = false})) prepared.spare_wanted = 1;
+}
+
 void KeeperLoop::run() {
+  if (options_.prepare && !prepared_.empty()) prepare();
   while (serve_once()) {
   }
   take_everything_apart();
@@ -98,6 +110,7 @@ void KeeperLoop::take_everything_apart() {
     if (!std::exchange(sandbox.released, true)) dying_.push_back(run);
     sandbox.shell.kill();
   }
+  next_cgroup_.reset();
   const std::uint64_t deadline = kernel::monotonic_ns() + kTimeToLeaveNs;
   while (!sandboxes_.empty() && kernel::monotonic_ns() < deadline) {
     pollfd child{.fd = signals_.get(), .events = POLLIN, .revents = 0};

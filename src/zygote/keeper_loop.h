@@ -14,6 +14,7 @@
 #include "wire/codec.h"
 #include "wire/fd_passing.h"
 #include "zygote/keeper.h"
+#include "zygote/template_root.h"
 #include "zygote/user_namespace.h"
 #include "zygote/zygote_process.h"
 
@@ -41,7 +42,10 @@ class KeeperLoop {
   void run();  // until the engine hangs up
 
  private:
-  struct Prepared {  // a template in use
+  void prepare();
+
+  struct Prepared {                 // a template in use
+    std::optional<RootBirth> root;  // being built
     UniqueFd mounts;
     std::optional<ZygoteProcess> zygote;
     std::optional<ZygoteProcess> next_zygote;  // takes over when it is ready
@@ -105,13 +109,14 @@ class KeeperLoop {
   UniqueFd engine_;
   UniqueFd signals_;
   std::uint64_t next_group_ = 1;
-  std::vector<Prepared> prepared_;              // one per template
-  std::map<std::uint64_t, Sandbox> sandboxes_;  // by the engine's number
-  std::map<pid_t, std::uint64_t> by_process_;   // init and runner of each, until they are reaped
-  std::vector<std::uint64_t> dying_;            // released, and not yet gone
+  std::optional<Cgroup> next_cgroup_;                           // made in advance
+  std::vector<Prepared> prepared_;                              // one per template
+  std::map<std::uint64_t, Sandbox> sandboxes_;                  // by the engine's number
+  std::map<pid_t, std::uint64_t> by_process_;                   // init and runner of each, until they are reaped
+  std::vector<std::uint64_t> dying_;                            // released, and not yet gone
   static constexpr std::uint64_t kFirstOwnNumber = 1ULL << 63;  // of sandboxes the engine never knew
   std::uint64_t next_own_number_ = kFirstOwnNumber;
-  std::vector<StartRequest> waiting_;           // for their zygote
+  std::vector<StartRequest> waiting_;  // for their zygote
 };
 
 }  // namespace hutch

@@ -130,7 +130,17 @@ struct ReleaseRequest {
   }
 };
 
-enum class KeeperReplyKind : std::uint8_t { hello, started, failed, exited, usage, limited, measured, gone, last = gone };
+enum class KeeperReplyKind : std::uint8_t {
+  hello,
+  started,
+  failed,
+  exited,
+  usage,
+  limited,
+  measured,
+  gone,
+  last = gone
+};
 
 // Once, when the keeper is ready to serve.
 struct KeeperHello {

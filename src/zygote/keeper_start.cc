@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <utility>
 
 #include "zygote/cold_start.h"
 #include "zygote/keeper_loop.h"
@@ -13,7 +14,7 @@ namespace hutch {
 namespace {
 
 constexpr std::uint32_t kMostZygoteFailures = 3;
-constexpr std::uint64_t kCpuBackstop = 24 * 3600;  // seconds; the engine reads the control group's clock
+constexpr std::uint64_t kCpuBackstop = 24 * 3600;            // seconds; the engine reads the control group's clock
 constexpr std::uint64_t kWeakerAddressSlack = 512ULL << 20;  // what the interpreter maps before it runs anything
 
 // namespaces, rules, streams, control group: the order of ForkRequest.
@@ -34,7 +35,8 @@ void KeeperLoop::handle_start(const StartRequest& request) {
   auto& prepared = prepared_[request.template_index];
   const auto& source = options_.templates[request.template_index];
   if (auto ready = prepare_template(prepared, source, request); !ready) {
-    return fail(request, prepared.mounts ? Step::zygote : Step::template_root, ready.error());
+    const bool has_root = prepared.mounts && request.fault != Step::template_root;
+    return fail(request, has_root ? Step::zygote : Step::template_root, ready.error());
   }
   if (request.warm && !prepared.zygote->ready()) {
     waiting_.push_back(request);
@@ -44,9 +46,13 @@ void KeeperLoop::handle_start(const StartRequest& request) {
 }
 
 Result<void> KeeperLoop::prepare_template(Prepared& prepared, const Template& source, const StartRequest& request) {
+  if (request.fault == Step::template_root) return system_error(EIO).during("build the root");
   if (!prepared.mounts) {
-    if (request.fault == Step::template_root) return system_error(EIO).during("build the root");
-    HUTCH_TRY(prepared.mounts, build_template_root(source));
+    if (!prepared.root) {
+      HUTCH_TRY(prepared.root, RootBirth::begin(source));
+    }
+    auto root = std::exchange(prepared.root, std::nullopt);
+    HUTCH_TRY(prepared.mounts, root->finish());
   }
   if (!request.warm || (prepared.zygote && request.fault != Step::zygote)) return {};
   if (prepared.zygote_failures >= kMostZygoteFailures) {
@@ -59,6 +65,7 @@ Result<void> KeeperLoop::prepare_template(Prepared& prepared, const Template& so
 }
 
 void KeeperLoop::begin(const StartRequest& request) {
+  if (options_.prepare) prepared_[request.template_index].spare_wanted = 0;  // this is the one it was made for
   bool was_ready = false;
   Step failed = Step::none;
   auto shell = take_shell(request, was_ready, failed);
@@ -138,7 +145,10 @@ Result<ShellBirth> KeeperLoop::begin_shell(std::uint32_t index, const Limits& li
   if (with_cgroup) {
     failed = Step::cgroup;
     if (fault == Step::cgroup) return system_error(EIO).during("create the control group");
-    HUTCH_TRY(group, tools_.cgroups->create(next_group_++));
+    group = std::exchange(next_cgroup_, std::nullopt);
+    if (!group) {
+      HUTCH_TRY(group, tools_.cgroups->create(next_group_++));
+    }
     HUTCH_TRY(group->apply(limits));
   }
   ShellSource source{.template_mounts = prepared_[index].mounts.get(),

@@ -6,7 +6,6 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
@@ -188,33 +187,38 @@ Result<void> build(const Template& source) {
 
 }  // namespace
 
-Result<UniqueFd> build_template_root(const Template& source) {
+Result<RootBirth> RootBirth::begin(const Template& source) {
   int sockets[2];
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) != 0) return system_error(errno);
-  const UniqueFd ours{sockets[0]};
-  UniqueFd theirs{sockets[1]};
-  const pid_t child = ::fork();
-  if (child < 0) return system_error(errno).during("fork");
-  if (child == 0) {
+  RootBirth birth;
+  birth.name_ = source.name;
+  birth.socket_.reset(sockets[0]);
+  const UniqueFd theirs{sockets[1]};
+  birth.child_ = ::fork();
+  if (birth.child_ < 0) return system_error(errno).during("fork");
+  if (birth.child_ == 0) {
     const auto built = build(source);
     const std::string answer = built ? "ok" : built.error().message;
     [[maybe_unused]] const auto sent = ::write(theirs.get(), answer.data(), answer.size());
+    birth.socket_.reset();
     char wait = 0;
     [[maybe_unused]] const auto got = ::read(theirs.get(), &wait, 1);  // until the keeper holds the namespace
     ::_exit(0);
   }
-  theirs.reset();
+  return birth;
+}
+
+Result<UniqueFd> RootBirth::finish() {
   std::string answer(1024, '\0');
-  const ssize_t size = ::read(ours.get(), answer.data(), answer.size());
+  const ssize_t size = ::read(socket_.get(), answer.data(), answer.size());
   answer.resize(size > 0 ? static_cast<std::size_t>(size) : 0);
   UniqueFd mounts;
   if (answer == "ok") {
-    mounts.reset(::open(("/proc/" + std::to_string(child) + "/ns/mnt").c_str(), O_RDONLY | O_CLOEXEC));
+    mounts.reset(::open(("/proc/" + std::to_string(child_) + "/ns/mnt").c_str(), O_RDONLY | O_CLOEXEC));
     if (!mounts) answer = std::string("open the mount namespace: ") + std::strerror(errno);
   }
-  [[maybe_unused]] const auto sent = ::write(ours.get(), "x", 1);
-  ::waitpid(child, nullptr, 0);
-  if (!mounts) return make_error(ErrorCode::system, answer).during("build the root of template " + source.name);
+  socket_.reset();  // it goes, and the keeper's loop reaps it
+  if (!mounts) return make_error(ErrorCode::system, answer).during("build the root of template " + name_);
   return mounts;
 }
 

@@ -1,0 +1,10 @@
+# cmake -DFILES=a,b,… -DOUTPUT=… -P hash_files.cmake: one hash of all files and their names, as a string literal.
+string(REPLACE "," ";" FILES "${FILES}")
+set(all "")
+foreach(file ${FILES})
+  get_filename_component(name ${file} NAME)
+  file(SHA256 ${file} hash)
+  string(APPEND all "${name} ${hash}\n")
+endforeach()
+string(SHA256 hash "${all}")
+file(WRITE ${OUTPUT} "\"${hash}\"\n")
