@@ -155,9 +155,23 @@ class Cell(Program):
         except ValueError as error:
             raise SyntaxError(str(error)) from None
 
+    @staticmethod
+    def _is_one_simple_line(text: str) -> bool:
+        """Most cells of an agent; no syntax tree need be made of them. A colon may begin a block, where values of
+        expressions would be displayed too."""
+        return not ("\n" in text or ":" in text or ";" in text)
+
     def parse(self, flags: int) -> bool:
         """Compiles everything before anything runs. False when more lines are needed to make sense of it."""
         text = self.text()
+        if self._is_one_simple_line(text):
+            try:
+                code = compile(text, self.file_name, "single", flags, True)  # its value goes to sys.displayhook
+                self.flags = code.co_flags
+                self.codes.append(code)
+                return True
+            except (SyntaxError, ValueError):
+                pass  # to be looked at more closely
         try:
             tree = compile(text, self.file_name, "exec", flags | ast.PyCF_ONLY_AST, True)
         except SyntaxError:

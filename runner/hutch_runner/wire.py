@@ -60,6 +60,8 @@ class Channel:
             piece = _read(self.fd, min(max(4096, needed - len(pending)), 1 << 20))
             if not piece:
                 return None
+            if not pending and len(piece) > 4 and int.from_bytes(piece[:4], "little") == len(piece) - 4:
+                return piece[4], piece[5:]  # one frame and nothing else, as nearly always
             pending += piece
         kind, payload = pending[4], bytes(pending[5:needed])
         del pending[:needed]

@@ -22,7 +22,7 @@ namespace {
 namespace fs = std::filesystem;
 using Local = net::local::stream_protocol;
 
-constexpr std::uint32_t kRunsPerCore = 8;
+constexpr std::uint32_t kRunsPerCore = 4;
 
 // The templates with everything the keeper needs to know, the runner included.
 Result<std::vector<Template>> load_templates(const std::string& only) {

@@ -11,7 +11,7 @@ namespace hutch {
 
 struct EngineSettings {
   std::chrono::milliseconds idle_exit = std::chrono::minutes(10);
-  std::uint32_t most_running = 0;  // 0: eight for each core
+  std::uint32_t most_running = 0;  // 0: four for each core
   std::uint32_t most_waiting = 512;
   std::uint32_t most_sessions = 1'000;
   std::uint32_t pool_least = 1;

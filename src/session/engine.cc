@@ -142,7 +142,7 @@ net::awaitable<std::expected<wire::Record, StartFailure>> Engine::execute(std::s
                                           " run and " + std::to_string(admission_.waiting()) + " wait"));
   }
   const auto begin = Clock::now();
-  run->note_wait(begin - arrived);
+  run->note_wait(begin - arrived, admission_.waiting() > 0 || admission_.running() > options_.pool.cores);
   pool_.note_load(admission_.running());
   auto record = co_await run->execute();
   leave(begin);

@@ -31,10 +31,24 @@ template <class T>
 Result<void> KeeperLink::send(KeeperRequestKind kind, const T& message) {
   std::string packet(1, static_cast<char>(kind));
   packet += wire::encode(message);
-  if (wire::send_with_fds(socket_.native_handle(), packet, std::span<const int>{}) < 0) {
-    return system_error(errno).during("ask the keeper");
-  }
+  if (waiting_.empty() && send_now(packet)) return {};
+  if (waiting_.empty() && errno != EAGAIN) return system_error(errno).during("ask the keeper");
+  // It has more to do than it can take in: nothing that is said to it may get lost.
+  if (waiting_.empty()) wait_for_room();
+  waiting_.push_back(std::move(packet));
   return {};
+}
+
+bool KeeperLink::send_now(const std::string& packet) {
+  return wire::send_with_fds(socket_.native_handle(), packet, std::span<const int>{}, MSG_DONTWAIT) >= 0;
+}
+
+void KeeperLink::wait_for_room() {
+  socket_.async_wait(net::posix::stream_descriptor::wait_write, [this](const boost::system::error_code& failed) {
+    if (failed) return;
+    while (!waiting_.empty() && send_now(waiting_.front())) waiting_.pop_front();
+    if (!waiting_.empty() && errno == EAGAIN) wait_for_room();
+  });
 }
 
 Result<void> KeeperLink::start(const StartRequest& request) { return send(KeeperRequestKind::start, request); }

@@ -59,6 +59,8 @@ class KeeperLink {
  private:
   template <class T>
   Result<void> send(KeeperRequestKind kind, const T& message);
+  bool send_now(const std::string& packet);
+  void wait_for_room();
   void dispatch(std::string_view packet, std::vector<UniqueFd> attached);
 
   KeeperHello hello_;
@@ -66,6 +68,7 @@ class KeeperLink {
   net::posix::stream_descriptor socket_;
   std::map<std::uint64_t, KeeperListener*> runs_;
   std::set<std::uint64_t> dying_;
+  std::deque<std::string> waiting_;  // for room in the socket
   struct Measuring {
     Event done;
     std::uint64_t ns = 0;

@@ -71,6 +71,7 @@ std::optional<SandboxLink> ReadyPool::claim(const StartRequest& request) {
   auto& shelf = shelves_[request.template_index];
   shelf.wanted = std::max(shelf.wanted, options_.least);
   wake();
+  while (!shelf.ready.empty() && shelf.ready.front()->link.is_dead()) drop(*shelf.ready.front());
   if (shelf.ready.empty()) {
     ++counts_.misses;
     if (shelf.wanted < options_.most) ++shelf.wanted;

@@ -113,6 +113,7 @@ StartRequest Run::start_request() const {
           .template_index = spec_.template_index,
           .warm = !spec_.request.cold,
           .weaker_limits = spec_.request.weaker_limits,
+          .others_follow = spec_.others_follow,
           .limits = LimitNumbers::from(spec_.limits),
           .fault = spec_.fault};
 }

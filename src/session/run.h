@@ -55,6 +55,7 @@ struct RunSpec {
   Clock::time_point arrived = Clock::now();
   std::uint64_t validation_us = 0;
   std::uint64_t waited_us = 0;  // for a free slot
+  bool others_follow = false;   // more starts are waiting
 };
 
 // A failure of ours, with the step at which it happened.
@@ -72,7 +73,8 @@ class Run final : public KeeperListener, public std::enable_shared_from_this<Run
   // The record, or why there is none. The sandbox is taken apart afterwards.
   net::awaitable<std::expected<wire::Record, StartFailure>> execute();
 
-  void note_wait(Clock::duration waited) {
+  void note_wait(Clock::duration waited, bool others_wait) {
+    spec_.others_follow = others_wait;
     spec_.waited_us = static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(waited).count());
   }
   [[nodiscard]] bool is_shell() const { return spec_.request.mode != wire::RunMode::script; }

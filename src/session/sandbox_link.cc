@@ -1,5 +1,6 @@
 #include "session/sandbox_link.h"
 
+#include <poll.h>
 #include <sys/socket.h>
 
 #include <array>
@@ -31,6 +32,11 @@ void SandboxLink::close() {
   boost::system::error_code ignored;
   for (auto* stream : {&input, &output, &error, &listener}) stream->close(ignored);
   control.close(ignored);
+}
+
+bool SandboxLink::is_dead() {
+  pollfd hangup{.fd = control.native_handle(), .events = 0, .revents = 0};
+  return ::poll(&hangup, 1, 0) != 0;
 }
 
 net::awaitable<bool> SandboxLink::readable() {

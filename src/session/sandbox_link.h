@@ -24,6 +24,8 @@ class SandboxLink {
   void adopt(const StartedReply& reply, std::vector<UniqueFd> fds);
   void close();  // everything but the workspace
 
+  [[nodiscard]] bool is_dead();  // its runner has hung up
+
   // Reads what is there. Whole frames go to `handle`, until it says false; false when there is nothing more to come:
   // the sandbox hung up, talked nonsense, or `handle` said so. Until `ready` a descriptor may come along; afterwards
   // there is no room for one, so none can be smuggled in.

@@ -23,7 +23,6 @@ struct Range {
   bool write = false;
 };
 
-// In shared memory: reading the list in a child must not cost a page each.
 struct List {
   std::size_t count = 0;
   Range ranges[kMostRanges];
@@ -71,10 +70,11 @@ void touch_by_hand(const Range& range) {
 
 bool remember(pid_t pid) {
   constexpr std::size_t kRoom = kScratchSize + kWindow * sizeof(std::uint64_t);
-  void* shared = ::mmap(nullptr, sizeof(List), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  // Private: what is shared with a child, a child could change for all others.
+  void* kept = ::mmap(nullptr, sizeof(List), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   void* scratch = ::mmap(nullptr, kRoom, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  if (shared == MAP_FAILED || scratch == MAP_FAILED) return false;
-  list = static_cast<List*>(shared);
+  if (kept == MAP_FAILED || scratch == MAP_FAILED) return false;
+  list = static_cast<List*>(kept);
   char maps[64];
   char pages[64];
   std::snprintf(maps, sizeof(maps), "/proc/%d/maps", pid);

@@ -69,7 +69,7 @@ bool KeeperLoop::serve_once() {
   int ready = ::poll(waiting.data(), waiting.size(), 0);
   if (ready == 0) {  // nobody waits for us: time to get ready for the next
     for (std::uint32_t i = 0; i < prepared_.size(); ++i) {
-      refill(i);
+      refill(i, prepared_[i].spare_wanted);
       recycle_zygote(i);
       if (prepared_[i].next_zygote) waiting[2 + 2 * i].fd = prepared_[i].next_zygote->socket();
       if (prepared_[i].next_spare) waiting[3 + 2 * i].fd = prepared_[i].next_spare->socket();
@@ -336,9 +336,9 @@ void KeeperLoop::retire(Shell shell) {
   dying_.push_back(run);
 }
 
-void KeeperLoop::refill(std::uint32_t index) {
+void KeeperLoop::refill(std::uint32_t index, std::size_t wanted) {
   auto& prepared = prepared_[index];
-  if (prepared.next_spare || prepared.spare.size() >= prepared.spare_wanted) return;
+  if (prepared.next_spare || prepared.spare.size() >= wanted) return;
   if (!prepared.mounts || prepared.spare_failures >= kMostSpareFailures) return;
   Step failed = Step::none;
   auto birth = begin_shell(index, Limits{}, tools_.cgroups.has_value(), Step::none, failed);

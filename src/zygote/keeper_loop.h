@@ -98,7 +98,7 @@ class KeeperLoop {
   void process_ended(pid_t pid, std::uint64_t run, Sandbox& sandbox, int wait_status, const rusage& used);
   void finish_released();
   void take_everything_apart();
-  void refill(std::uint32_t index);
+  void refill(std::uint32_t index, std::size_t wanted);
   void fail(const StartRequest& request, Step step, const Error& error);
   void retire(Shell shell);  // kill and take apart a shell in which nobody ran
   static UsageNumbers usage_of(Sandbox& sandbox);

@@ -64,12 +64,13 @@ struct StartRequest {
   std::uint32_t template_index = 0;
   bool warm = true;
   bool weaker_limits = false;
-  bool in_advance = false;  // nobody waits: the runner rehearses, then says that it is ready for a task
+  bool in_advance = false;     // nobody waits: the runner says when it is ready for a task
+  bool others_follow = false;  // make the next shell while this one's runner is forked
   LimitNumbers limits;
   Step fault = Step::none;
   template <class A>
   void fields(A& a) {
-    a(run), a(template_index), a(warm), a(weaker_limits), a(in_advance), a(limits), a(fault);
+    a(run), a(template_index), a(warm), a(weaker_limits), a(in_advance), a(others_follow), a(limits), a(fault);
   }
 };
 

@@ -70,6 +70,7 @@ void KeeperLoop::begin(const StartRequest& request) {
   Step failed = Step::none;
   auto shell = take_shell(request, was_ready, failed);
   if (!shell) return fail(request, failed, shell.error());
+  if (request.others_follow) refill(request.template_index, 1);
   auto launched = launch(request, std::move(*shell), failed);
   if (!launched) return fail(request, failed, launched.error());
   tell_started(request, *launched, was_ready);

@@ -88,7 +88,7 @@ EXPECTED = {
     "no_new_privs": "1", "seccomp": "2", "filters": "2", "threads": "1",
     "mounts": expected_mounts(),
     "rlimits": {
-        "AS": [UNLIMITED, UNLIMITED], "CORE": [1, 1], "CPU": [32, 32], "DATA": [UNLIMITED, UNLIMITED],
+        "AS": [UNLIMITED, UNLIMITED], "CORE": [1, 1], "CPU": [86400, 86400], "DATA": [UNLIMITED, UNLIMITED],
         "FSIZE": [SIZE, SIZE], "MEMLOCK": [65536, 65536], "MSGQUEUE": [0, 0], "NICE": [0, 0], "NOFILE": [1024, 1024],
         "NPROC": [65, 65], "RSS": [UNLIMITED, UNLIMITED], "RTPRIO": [0, 0], "RTTIME": [UNLIMITED, UNLIMITED],
         "SIGPENDING": [256, 256],
@@ -111,7 +111,7 @@ EXPECTED = {
 # An ordinary user without subordinate ids has one id for init and runner.
 ONE_ID = {"id map": [["1000", "1", "1"]], "processes": ["2"]}
 COLD = {}
-WEAKER = {**ONE_ID, "rlimits": {**EXPECTED["rlimits"], "AS": [(512 << 20) * 2] * 2}}
+WEAKER = {**ONE_ID, "rlimits": {**EXPECTED["rlimits"], "AS": [(512 << 20) * 2] * 2, "CPU": [32, 32]}}
 
 
 def normal(seen: dict) -> dict:
@@ -171,7 +171,7 @@ class AsRoot(Inside):
     def test_every_limit_arrives(self):
         seen = self.probe("--cpu-time", "7", "--open-files", "99", "--processes", "9", "--scratch", "8M",
                           "--inodes", "500", "--memory", "99M")
-        limits = {**EXPECTED["rlimits"], "CPU": [9, 9], "NOFILE": [99, 99], "NPROC": [10, 10],
+        limits = {**EXPECTED["rlimits"], "NOFILE": [99, 99], "NPROC": [10, 10],
                   "FSIZE": [8 << 20, 8 << 20]}
         self.compare(seen, {"rlimits": limits, "scratch options": sorted(["rw", "size=8192k", "nr_inodes=500",
                                                                           "mode=755"])})

@@ -1,0 +1,119 @@
+#include "session/admission.h"
+
+#include <gtest/gtest.h>
+
+#include <boost/asio/detached.hpp>
+#include <boost/asio/io_context.hpp>
+#include <string>
+#include <vector>
+
+namespace hutch {
+namespace {
+
+using std::chrono::milliseconds;
+
+class AdmissionTest : public testing::Test {
+ protected:
+  void ask(Admission& admission, Admission::Owner owner, const std::string& name) {
+    const auto task = [](Admission& where, Admission::Owner whose, std::string what,
+                         std::vector<std::string>& log) -> net::awaitable<void> {
+      log.push_back(co_await where.enter(whose) ? what : "no " + what);
+    };
+    net::co_spawn(context_, task(admission, owner, name, log_), net::detached);
+    settle();
+  }
+  void leave(Admission& admission, milliseconds took = milliseconds(10)) {
+    admission.leave(took);
+    settle();
+  }
+  void settle() {
+    context_.restart();
+    context_.poll();
+  }
+  using Names = std::vector<std::string>;
+
+  net::io_context context_;
+  Names log_;
+};
+
+TEST_F(AdmissionTest, AdmitsUpToItsLimitAndThenInOrder) {
+  Admission admission(context_.get_executor(), {.most_running = 2, .most_waiting = 10, .backlog = 0});
+  for (const char* name : {"a", "b", "c", "d"}) ask(admission, 1, name);
+  EXPECT_EQ(log_, (Names{"a", "b"}));
+  EXPECT_EQ(admission.running(), 2U);
+  EXPECT_EQ(admission.waiting(), 2U);
+  leave(admission);
+  EXPECT_EQ(log_, (Names{"a", "b", "c"}));
+  leave(admission);
+  leave(admission);
+  leave(admission);
+  EXPECT_EQ(log_, (Names{"a", "b", "c", "d"}));
+  EXPECT_EQ(admission.running(), 0U);
+  EXPECT_EQ(admission.waiting(), 0U);
+}
+
+TEST_F(AdmissionTest, OwnersTakeTurns) {
+  Admission admission(context_.get_executor(), {.most_running = 1, .most_waiting = 10, .backlog = 0});
+  for (const char* name : {"a1", "a2", "a3", "a4"}) ask(admission, 1, name);
+  ask(admission, 2, "b1");
+  ask(admission, 2, "b2");
+  ask(admission, 3, "c1");
+  for (int i = 0; i < 6; ++i) leave(admission);
+  EXPECT_EQ(log_, (Names{"a1", "a2", "b1", "c1", "a3", "b2", "a4"}));
+}
+
+TEST_F(AdmissionTest, RefusesWhenTooManyWait) {
+  Admission admission(context_.get_executor(), {.most_running = 1, .most_waiting = 1, .backlog = 0});
+  for (const char* name : {"a", "b", "c"}) ask(admission, 1, name);
+  EXPECT_EQ(log_, (Names{"a", "no c"}));
+  leave(admission);
+  ask(admission, 1, "d");
+  EXPECT_EQ(log_, (Names{"a", "no c", "b"}));
+  EXPECT_EQ(admission.waiting(), 1U);
+}
+
+TEST_F(AdmissionTest, WhoeverIsServedAlreadyWaitsInsteadOfBeingRefused) {
+  Admission admission(context_.get_executor(), {.most_running = 1, .most_waiting = 0, .backlog = 0});
+  EXPECT_TRUE(admission.try_enter());
+  EXPECT_FALSE(admission.try_enter());
+  bool in = false;
+  const auto task = [](Admission& where, bool& done) -> net::awaitable<void> {
+    co_await where.enter_again(1);
+    done = true;
+  };
+  net::co_spawn(context_, task(admission, in), net::detached);
+  settle();
+  EXPECT_FALSE(in);
+  leave(admission);
+  EXPECT_TRUE(in);
+}
+
+TEST_F(AdmissionTest, ManyDyingSandboxesTakePlaces) {
+  Admission admission(context_.get_executor(), {.most_running = 2, .most_waiting = 10, .backlog = 4});
+  admission.note_dying(4);
+  ask(admission, 1, "a");
+  admission.note_dying(5);
+  ask(admission, 1, "b");
+  EXPECT_EQ(log_, (Names{"a"}));
+  admission.note_dying(4);
+  settle();
+  EXPECT_EQ(log_, (Names{"a", "b"}));
+}
+
+TEST_F(AdmissionTest, TellsWhenToComeBackFromHowLongRunsTook) {
+  Admission admission(context_.get_executor(), {.most_running = 1, .most_waiting = 100, .backlog = 0});
+  for (int i = 0; i < 100; ++i) {
+    ask(admission, 1, "long");
+    leave(admission, milliseconds(2000));
+  }
+  const auto alone = admission.retry_after();
+  EXPECT_GT(alone, milliseconds(1500));
+  EXPECT_LE(alone, milliseconds(2000));
+  for (int i = 0; i < 4; ++i) ask(admission, 1, "waits");
+  EXPECT_GT(admission.retry_after(), 3 * alone);
+  for (int i = 0; i < 90; ++i) ask(admission, 1, "waits");
+  EXPECT_LE(admission.retry_after(), milliseconds(30'000));
+}
+
+}  // namespace
+}  // namespace hutch

@@ -1,0 +1,196 @@
+#!/usr/bin/env python3
+"""Many sandboxes: a hundred starts at once, then thousands of sessions that stay open.
+
+  python3 tests/performance/density.py [--sessions 2000] [--burst 100] [--template default] [--json FILE]
+
+Memory is what MemAvailable lost, divided by the number of sessions: everything the kernel keeps for them is in it. Every
+session must still answer; in the end nothing may be left. Exits with 1 when something failed, not when it was slow.
+"""
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import selectors
+import statistics
+import sys
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(os.path.dirname(HERE), "scenarios"))
+import engine_protocol as protocol  # noqa: E402
+import support  # noqa: E402
+
+SHELL = 1
+CELL_OK = bytes((0,))
+
+
+def available() -> int:
+    """Bytes, once the kernel has settled: it frees namespaces in its own time."""
+    def read() -> int:
+        with open("/proc/meminfo") as file:
+            return next(int(line.split()[1]) << 10 for line in file if line.startswith("MemAvailable"))
+
+    last, since = read(), time.monotonic()
+    while time.monotonic() - since < 1.5:
+        time.sleep(0.1)
+        now = read()
+        if abs(now - last) > 1 << 20:
+            last, since = now, time.monotonic()
+    return last
+
+
+def percentile(times: list[float], share: float) -> float:
+    return sorted(times)[min(int(len(times) * share), len(times) - 1)]
+
+
+class Session:
+    """One open shell."""
+
+    def __init__(self, path: str, template: str) -> None:
+        self.client = protocol.Client(path, 60)
+        self.client.begin(protocol.Request(template=template, mode=SHELL))
+
+    def cell(self, code: str) -> bytes:
+        """What the cell wrote."""
+        self.client.send(protocol.frame(protocol.CELL, protocol.text(code)))
+        out = b""
+        while True:
+            kind, payload = self.client.receive()
+            if kind == protocol.OUTPUT:
+                out += payload[13:]
+            elif kind == protocol.CELL_DONE:
+                if payload != CELL_OK:
+                    raise AssertionError("a cell failed: %r" % out)
+                return out
+            else:
+                raise AssertionError("a session ended: %r" % (protocol.read_failed(payload)
+                                                              if kind == protocol.FAILED else kind,))
+
+    def close(self) -> None:
+        self.client.close()
+
+
+def single_times(path: str, template: str, count: int) -> list[float]:
+    """One start after the other, each as soon as the last has answered, and none in a sandbox made in advance: a burst
+    finds none either."""
+    times = []
+    with protocol.Client(path) as client:
+        for _ in range(count):
+            begin = time.perf_counter()
+            outcome = client.run(protocol.Request("print(1)", template, on_demand=True))
+            times.append(time.perf_counter() - begin)
+            assert outcome.out == b"1\n", outcome
+    return times
+
+
+def burst(path: str, template: str, count: int) -> tuple[float, int]:
+    """Seconds until the last of `count` requests, sent at the same moment, was answered; how many failed."""
+    clients = [protocol.Client(path, 60) for _ in range(count)]
+    waiting = selectors.DefaultSelector()
+    begin = time.perf_counter()
+    for client in clients:
+        client.begin(protocol.Request("print(1)", template))
+        waiting.register(client.socket, selectors.EVENT_READ, client)
+    failed = 0
+    while waiting.get_map():
+        for key, _ in waiting.select(60):
+            outcome = key.data.outcome()
+            failed += outcome.out != b"1\n"
+            waiting.unregister(key.fileobj)
+    took = time.perf_counter() - begin
+    waiting.close()
+    for client in clients:
+        client.close()
+    return took, failed
+
+
+def measure_burst(path: str, template: str, count: int) -> dict:
+    single = statistics.median(single_times(path, template, 60))
+    rounds = [burst(path, template, count) for _ in range(3)]
+    last = statistics.median(took for took, _ in rounds)
+    allowed = count * single / os.cpu_count() * 1.2
+    return {"count": count, "single_ms": single * 1e3, "last_ms": last * 1e3, "allowed_ms": allowed * 1e3,
+            "failed": sum(failed for _, failed in rounds)}
+
+
+def open_sessions(path: str, template: str, count: int, sessions: list[Session], progress) -> list[float]:
+    times = []
+    for number in range(count):
+        begin = time.perf_counter()
+        sessions.append(Session(path, template))
+        if sessions[-1].cell("x = %d" % number) != b"":
+            raise AssertionError("an assignment wrote something")
+        times.append(time.perf_counter() - begin)
+        progress(number + 1)
+    return times
+
+
+def measure_sessions(home: support.Home, template: str, count: int, progress) -> dict:
+    sessions: list[Session] = []
+    try:
+        return measure_open(home, template, count, sessions, progress)
+    finally:
+        for session in sessions:
+            session.close()
+
+
+def measure_open(home: support.Home, template: str, count: int, sessions: list[Session], progress) -> dict:
+    path = home.runtime + "/engine.sock"
+    before = available()
+    times = open_sessions(path, template, count, sessions, progress)
+    after = available()
+    answers = [float(session.cell("print(x)") == b"%d\n" % number) for number, session in enumerate(sessions)]
+    cells = []
+    for session in sessions[:: max(count // 200, 1)]:
+        begin = time.perf_counter()
+        session.cell("x += 1")
+        cells.append(time.perf_counter() - begin)
+    near_ten, near_all = times[5:15], times[-50:]
+    begin = time.monotonic()
+    for session in sessions:
+        session.close()
+    gone = support.settle(lambda: (status := home.status())["sessions"] == 0 and status["dying"] == 0, 60)
+    return {"count": count, "bytes_each": (before - after) / count, "answered": int(sum(answers)),
+            "start_at_10_ms": statistics.median(near_ten) * 1e3, "start_at_all_ms": statistics.median(near_all) * 1e3,
+            "cell_p50_ms": percentile(cells, 0.5) * 1e3, "teardown_s": time.monotonic() - begin, "all_gone": bool(gone)}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sessions", type=int, default=2000)
+    parser.add_argument("--burst", type=int, default=100)
+    parser.add_argument("--template", default="default")
+    parser.add_argument("--json", help="where to write the figures")
+    options = parser.parse_args()
+
+    def progress(done: int) -> None:
+        if sys.stderr.isatty():
+            print("\r\x1b[K%d of %d sessions" % (done, options.sessions), end="", file=sys.stderr, flush=True)
+
+    home = support.begin(options.template)
+    home.environment["HUTCH_ENGINE_MAX_SESSIONS"] = str(options.sessions)
+    home.environment["HUTCH_ENGINE_POOL_MAX"] = "8"
+    try:
+        first = home.run("1")
+        if first.code != 0:
+            sys.exit(first.errors)
+        path = home.runtime + "/engine.sock"
+        result = {"template": options.template, "cores": os.cpu_count()}
+        if options.burst:
+            result["burst"] = measure_burst(path, options.template, options.burst)
+        if options.sessions:
+            result["sessions"] = measure_sessions(home, options.template, options.sessions, progress)
+    finally:
+        support.finish()  # with a census: nothing may be left
+    print(json.dumps(result, indent=2))
+    if options.json:
+        with open(options.json, "w") as file:
+            json.dump(result, file)
+    sessions, at_once = result.get("sessions"), result.get("burst")
+    complete = not sessions or (sessions["answered"] == sessions["count"] and sessions["all_gone"])
+    return 0 if complete and not (at_once and at_once["failed"]) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
