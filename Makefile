@@ -18,7 +18,7 @@ endif
 # Where the default template could not be built, for want of a network, the bare one stands in.
 WITHOUT_NETWORK = $(if $(wildcard build/data/default-template-built),,--template bare)
 
-.PHONY: help setup build template run test check asan tsan fuzz bench bench-peers attacks soak clean
+.PHONY: help setup build template run test check asan tsan fuzz bench bench-peers attacks density soak clean
 
 help:
 	@printf '%s\n' \
@@ -40,7 +40,8 @@ help:
 	  '  make bench     how fast this machine starts sandboxes' \
 	  '  make bench-peers  the same work on Hutch and its peers; tools/setup-peers installs those' \
 	  '  make attacks   programs that try to get out; all must fail' \
-	  '  make soak      hours of runs; nothing may leak' \
+	  '  make density   100 sandboxes at once, then 2,000 open sessions' \
+	  '  make soak      ten thousand runs; nothing may leak' \
 	  '' \
 	  '  make clean     remove build directories, with the templates and caches in them' \
 	  '' \
@@ -99,6 +100,9 @@ bench-peers: template
 
 attacks: template
 	python3 tests/attacks/run.py
+
+density: template
+	python3 tests/performance/density.py
 
 soak: template
 	python3 tests/performance/soak.py

@@ -204,17 +204,21 @@ std::string record_to_json(const wire::Record& record, const std::vector<wire::O
 std::string failure_to_json(const wire::Failed& failure) {
   const bool cancelled = failure.code == "cancelled";
   const bool request = failure.code == "bad_arguments" || failure.code == "unknown_template";
+  const bool full = failure.code == "capacity";
   json::object error{{"category", cancelled ? "cancelled"
                                   : request ? "invalid_request"
+                                  : full    ? "capacity"
                                             : "internal"},
                      {"code", failure.code},
                      {"message", clean_utf8(failure.message)},
                      {"hint", clean_utf8(failure.hint)},
                      {"fix", cancelled ? "none"
                              : request ? "change_code"
+                             : full    ? "wait_and_retry"
                                        : "ask_operator"},
                      {"state", "lost"},
-                     {"retryable", cancelled},
+                     {"retryable", cancelled || full},
+                     {"retry_after_ms", full ? json::value(failure.retry_after_ms) : json::value(nullptr)},
                      {"step", text_or_null(failure.step)}};
   return json_text(
       json::object{{"status", cancelled ? "cancelled" : "error"}, {"exit_code", 125}, {"error", std::move(error)}});

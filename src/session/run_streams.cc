@@ -1,0 +1,197 @@
+// What goes into a sandbox and what comes out of it: the task and the files, standard input, output, and the runner's
+// own words.
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <boost/asio/buffer.hpp>
+#include <boost/asio/write.hpp>
+#include <cerrno>
+#include <utility>
+
+#include "session/run.h"
+#include "wire/frame.h"
+
+namespace hutch {
+namespace {
+
+constexpr int kMostLastReads = 64;  // of a stream whose program is over, but that somebody still writes to
+
+thread_local std::array<char, 64 << 10> chunk;  // what is being moved from here to there; never across a wait
+
+}  // namespace
+
+// What the runner is to do, after the files that it is to do it with.
+void Run::send_task() {
+  auto& request = spec_.request;
+  if (is_shell()) {
+    send(wire::make_frame(
+        wire::TaskType::open_shell,
+        wire::OpenShell{.environment = request.environment, .ipython = request.mode == wire::RunMode::ipython}));
+  } else {
+    send(wire::make_frame(wire::TaskType::run_script, wire::RunScript{.code = std::move(request.code),
+                                                                      .file_name = request.file_name,
+                                                                      .has_file = request.has_file,
+                                                                      .arguments = request.arguments,
+                                                                      .environment = request.environment}));
+  }
+  task_sent_ = true;
+  for (auto& cell : std::exchange(early_cells_, {})) send_cell(std::move(cell));
+}
+
+net::awaitable<void> Run::send_files() {
+  boost::system::error_code failed;
+  for (auto& file : spec_.files) {
+    const std::string bytes = wire::make_frame(wire::TaskType::put_file, file);
+    co_await net::async_write(link_.control, net::buffer(bytes), net::redirect_error(net::use_awaitable, failed));
+    if (failed) co_return;
+  }
+  send_task();
+}
+
+// At once where the socket takes it: usually somebody waits for what comes of it.
+void Run::send(std::string frame) {
+  outgoing_ += frame;
+  if (writing_) return;
+  const ssize_t sent =
+      ::send(link_.control.native_handle(), outgoing_.data(), outgoing_.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+  if (sent > 0) outgoing_.erase(0, static_cast<std::size_t>(sent));
+  if (outgoing_.empty()) return;
+  writing_ = true;
+  tasks_.spawn(send_rest());
+}
+
+net::awaitable<void> Run::send_rest() {
+  boost::system::error_code failed;
+  while (!outgoing_.empty() && !failed) {
+    const std::string bytes = std::exchange(outgoing_, {});
+    co_await net::async_write(link_.control, net::buffer(bytes), net::redirect_error(net::use_awaitable, failed));
+  }
+  writing_ = false;
+}
+
+// The client's pipe is not the program's: what a sandbox holds was made for it alone.
+net::awaitable<void> Run::feed_input() {
+  boost::system::error_code failed;
+  while (!failed) {
+    co_await from_client_.async_wait(net::posix::stream_descriptor::wait_read,
+                                     net::redirect_error(net::use_awaitable, failed));
+    if (failed) break;
+    std::string piece;
+    const ssize_t got = ::read(from_client_.native_handle(), chunk.data(), chunk.size());
+    if (got <= 0) break;
+    piece.assign(chunk.data(), static_cast<std::size_t>(got));
+    co_await net::async_write(link_.input, net::buffer(piece), net::redirect_error(net::use_awaitable, failed));
+  }
+  boost::system::error_code ignored;
+  link_.input.close(ignored);
+  from_client_.close(ignored);
+}
+
+net::awaitable<void> Run::read_stream(net::posix::stream_descriptor& from, wire::Stream stream) {
+  boost::system::error_code failed;
+  do {
+    co_await from.async_wait(net::posix::stream_descriptor::wait_read, net::redirect_error(net::use_awaitable, failed));
+  } while (!failed && read_available(from, stream));
+  if (--open_streams_ == 0) drained_.set();
+}
+
+// One piece of what is there; false at the end.
+bool Run::read_available(net::posix::stream_descriptor& from, wire::Stream stream) {
+  const ssize_t got = ::read(from.native_handle(), chunk.data(), chunk.size());
+  if (got <= 0) return got < 0 && errno == EAGAIN;
+  keep_output(stream, {chunk.data(), static_cast<std::size_t>(got)});
+  return true;
+}
+
+// The cap counts bytes, not lines, over both streams; what is beyond it ends the run.
+void Run::keep_output(wire::Stream stream, std::string_view data) {
+  if (over_) return;
+  output_bytes_ += data.size();
+  const std::uint64_t room = spec_.limits.output.count - kept_bytes_;
+  const std::string_view kept = data.substr(0, room);
+  if (kept.size() < data.size()) {
+    truncated_[static_cast<std::size_t>(stream)] = true;
+    end(Ended::output_limit);
+  }
+  kept_bytes_ += kept.size();
+  if (!kept.empty()) sink_.on_output({.stream = stream, .at_us = us_since(spec_.arrived), .data = std::string(kept)});
+}
+
+net::awaitable<void> Run::read_control() {
+  const auto handle = [this](const wire::Frame& frame) { return handle_frame(frame); };
+  while (co_await link_.readable()) {
+    if (!link_.receive(handle)) break;
+  }
+  // A sandbox that ends without a word before its walls are up has failed; the keeper's reply may say why.
+  if (!link_.walls_up && !over_ && !failure_) fail_early();
+}
+
+bool Run::handle_frame(const wire::Frame& frame) {
+  if (said_finished_) return false;
+  switch (static_cast<wire::RunnerType>(frame.type)) {
+    case wire::RunnerType::ready:
+      walls_are_up();
+      return true;
+    case wire::RunnerType::rested:  // only before it is claimed
+      return false;
+    case wire::RunnerType::setup_failed:
+      return handle_setup_failed(frame);
+    case wire::RunnerType::started:
+      if (running_ == up_) running_ = Clock::now();
+      return link_.walls_up;
+    case wire::RunnerType::error: {
+      auto message = wire::decode<wire::PythonError>(frame.payload);
+      if (!message || !link_.walls_up) return false;
+      python_ = std::move(*message);
+      return true;
+    }
+    case wire::RunnerType::cell_done: {
+      const auto message = wire::decode<wire::CellDone>(frame.payload);
+      if (!message || !is_shell()) return false;
+      wall_timer_.cancel();
+      sink_.on_cell_done(message->status);
+      cell_over();
+      return true;
+    }
+    case wire::RunnerType::finished: {
+      const auto message = wire::decode<wire::Finished>(frame.payload);
+      if (!message || !link_.walls_up || ended_ != Ended::by_itself) return false;
+      said_finished_ = true;
+      finished_ = Clock::now();
+      const Clock::time_point said{std::chrono::nanoseconds(message->started_ns)};
+      if (said > up_ && said < finished_) running_ = said;
+      wait_status_ = W_EXITCODE(message->exit_code, 0);
+      wall_timer_.cancel();
+      // What it wrote is in the pipes by now; what others go on writing is not waited for.
+      for (int i = 0; i < kMostLastReads && open_streams_ > 0; ++i) {
+        const std::uint64_t before = output_bytes_;
+        read_available(link_.output, wire::Stream::out);
+        read_available(link_.error, wire::Stream::err);
+        if (output_bytes_ == before) break;
+      }
+      ended_event_.set();
+      return false;
+    }
+  }
+  return false;
+}
+
+bool Run::handle_setup_failed(const wire::Frame& frame) {
+  const auto message = wire::decode<wire::SetupFailed>(frame.payload);
+  if (!message || message->step > static_cast<std::uint8_t>(Step::last)) return false;
+  const auto step = static_cast<Step>(message->step);
+  // After `ready` our own code speaks once more: when a cold start's exec fails, before any of the user's.
+  if (link_.walls_up && (step != Step::execute || !spec_.request.cold || running_ != up_)) return false;
+  failure_ = StartFailure{
+      .error =
+          system_error(static_cast<int>(message->error_number)).during("make sandbox: " + std::string(name_of(step))),
+      .step = step};
+  begun_.set();
+  ready_.set();
+  ended_event_.set();
+  return false;
+}
+
+}  // namespace hutch
