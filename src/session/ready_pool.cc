@@ -114,7 +114,9 @@ std::optional<std::uint32_t> ReadyPool::next_to_fill() const {
 // What was wanted once is not wanted for ever.
 void ReadyPool::shrink() {
   for (auto& shelf : shelves_) {
-    if (shelf.wanted <= options_.least || Clock::now() - shelf.changed < kForget) continue;
+    if (Clock::now() - shelf.changed < kForget) continue;
+    shelf.failures = 0;  // another try
+    if (shelf.wanted <= options_.least) continue;
     --shelf.wanted;
     shelf.changed = Clock::now();
     if (shelf.ready.size() > shelf.wanted) {
@@ -167,6 +169,7 @@ net::awaitable<void> ReadyPool::make(std::uint32_t index) {
     shelf.ready.push_back(std::move(resting));
   } else {
     ++shelf.failures;
+    shelf.changed = Clock::now();
     keeper_.dismiss(resting->link.number);
     keeper_.release(resting->link.number);
   }
