@@ -16,7 +16,7 @@ from identity import TOKEN, Finished, Identity
 CANARY = "/tmp/attack-canary"
 CANARY_FILES = {"secret.txt", "hits.log", "sock"}
 SETTLED = 2.0   # seconds in which everything must be back
-MEMORY_SETTLED = 10.0
+MEMORY_SETTLED = 30.0
 MEMORY_LATE = "host memory is not back"
 NOISE_MB = 250  # what the rest of the machine may do to its memory meanwhile
 VICTIM = "s = sum(i * i for i in range(300000))\nprint('VICTIM', s)\n"
