@@ -100,6 +100,7 @@ def warm_up(programs: tuple = (b"print(end='')", b"import sys\ndef f():\n    1/0
     before = sys.modules["__main__"], list(sys.path), list(sys.argv), list(sys.orig_argv), sys.stderr
     sys.stderr = sink
     finish.count_modules()
+    gc.freeze()  # a collection at the end of each would look at everything that was imported
     for code in programs * SPECIALIZED:
         os.write(ours, script_frame(code))
         task = runner.next_task(heard, "/nowhere")
@@ -112,6 +113,7 @@ def warm_up(programs: tuple = (b"print(end='')", b"import sys\ndef f():\n    1/0
     sys.path[:], sys.argv, sys.orig_argv = before[1], before[2], before[3]
     for fd in (ours, theirs, unheard.fd):
         os.close(fd)
+    gc.unfreeze()
 
 
 def try_out(code: bytes, workspace: str) -> None:

@@ -66,6 +66,7 @@ net::awaitable<std::expected<wire::Record, StartFailure>> Run::execute() {
     tasks_.spawn(watch_usage());
     co_await wait_for_end();
   }
+  if (spec_.request.cold) release();  // its engine serves nobody else, and is waited for
   drained_at_ = Clock::now();
   over_ = true;
   while (!cells_done_.empty()) cell_over();
@@ -90,10 +91,15 @@ net::awaitable<void> Run::leave([[maybe_unused]] std::shared_ptr<Run> self) {
   boost::system::error_code ignored;
   wall_timer_.expires_after(kGrace);
   co_await wall_timer_.async_wait(net::redirect_error(net::use_awaitable, ignored));
-  keeper_.dismiss(link_.number);
-  keeper_.release(link_.number);
+  release();
   link_.close();
   co_await tasks_.join();
+}
+
+void Run::release() {
+  if (std::exchange(released_, true)) return;
+  keeper_.dismiss(link_.number);
+  keeper_.release(link_.number);
 }
 
 StartRequest Run::start_request() const {

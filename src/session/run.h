@@ -118,6 +118,7 @@ class Run final : public KeeperListener, public std::enable_shared_from_this<Run
   void keep_output(wire::Stream stream, std::string_view data);
   net::awaitable<Collection> collect();
   net::awaitable<void> leave(std::shared_ptr<Run> self);
+  void release();
   wire::Record make_record(const Collection& files);
   [[nodiscard]] std::vector<wire::StepTime> step_times() const;
   void add_start(std::vector<wire::StepTime>& steps, std::uint64_t ready_us) const;
@@ -157,6 +158,7 @@ class Run final : public KeeperListener, public std::enable_shared_from_this<Run
   bool claimed_ = false;  // from the pool
   bool said_finished_ = false;
   bool over_ = false;
+  bool released_ = false;
   int wait_status_ = 0;
   UsageNumbers usage_;
   std::uint64_t output_bytes_ = 0;

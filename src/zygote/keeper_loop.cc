@@ -114,7 +114,7 @@ void KeeperLoop::take_everything_apart() {
   const std::uint64_t deadline = kernel::monotonic_ns() + kTimeToLeaveNs;
   while (!sandboxes_.empty() && kernel::monotonic_ns() < deadline) {
     pollfd child{.fd = signals_.get(), .events = POLLIN, .revents = 0};
-    ::poll(&child, 1, kRetryMs);
+    ::poll(&child, 1, 1);
     reap();
     finish_released();
   }
