@@ -71,7 +71,7 @@ std::vector<wire::StepTime> Run::step_times() const {
   }
   add("interpreter to first statement", us_between(up_, running_));
   add("run the program", us_between(running_, finished_));
-  add("drain the output", us_between(finished_, drained_at_));
+  add("drain the output, end what is left", us_between(finished_, drained_at_));
   add("list and hash files", us_since(drained_at_));
   return steps;
 }
