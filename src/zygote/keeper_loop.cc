@@ -180,8 +180,11 @@ void KeeperLoop::handle_signal(const SignalRequest& request) {
   if (found == sandboxes_.end()) return;
   auto& sandbox = found->second;
   if (request.signal == SIGKILL) {
-    if (sandbox.shell.cgroup()) sandbox.shell.cgroup()->unthrottle();
-    return sandbox.shell.kill();
+    sandbox.shell.kill();
+    if (!sandbox.shell.cgroup()) return;
+    // Killing init kills all, but init waits for its turn among as many others as the program has made.
+    sandbox.shell.cgroup()->unthrottle();
+    return sandbox.shell.cgroup()->kill_all();
   }
   if (!sandbox.runner_gone) ::kill(sandbox.runner, request.signal);
 }
