@@ -20,6 +20,7 @@ namespace {
 constexpr std::uint64_t kForksPerZygote = 1'000;  // forks of one share its address layout and hash seed
 constexpr std::uint32_t kMostSpareFailures = 3;
 constexpr std::uint32_t kMostSpares = 64;
+constexpr std::uint32_t kMostKilledByHand = 1'000;
 constexpr std::uint64_t kTimeToLeaveNs = 2'000'000'000;
 constexpr int kRetryMs = 5;  // a control group whose last member is still dying
 
@@ -182,9 +183,11 @@ void KeeperLoop::handle_signal(const SignalRequest& request) {
   if (request.signal == SIGKILL) {
     sandbox.shell.kill();
     if (!sandbox.shell.cgroup()) return;
-    // Killing init kills all, but init waits for its turn among as many others as the program has made.
     sandbox.shell.cgroup()->unthrottle();
-    return sandbox.shell.cgroup()->kill_all();
+    // Killing init kills all, but init waits for its turn among as many others as the program has made. Very many are
+    // left to it: nobody else is served while we go through them.
+    if (sandbox.processes <= kMostKilledByHand) sandbox.shell.cgroup()->kill_all();
+    return;
   }
   if (!sandbox.runner_gone) ::kill(sandbox.runner, request.signal);
 }

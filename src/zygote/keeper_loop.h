@@ -62,7 +62,8 @@ class KeeperLoop {
     Shell shell;
     std::uint64_t image = 0;  // memory it shares with its zygote
     pid_t runner = -1;
-    ExitedReply last_words;  // of the runner; sent when init is gone too
+    std::uint32_t processes = 0;  // at most
+    ExitedReply last_words;       // of the runner; sent when init is gone too
     bool runner_gone = false;
     bool init_gone = false;
     bool released = false;

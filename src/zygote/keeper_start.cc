@@ -98,7 +98,10 @@ Result<KeeperLoop::Launched> KeeperLoop::launch(const StartRequest& request, She
     return std::move(forked).error();
   }
   const std::uint64_t image = request.warm ? prepared_[request.template_index].zygote->image() : 0;
-  return Launched{.sandbox = {.shell = std::move(shell), .image = image, .runner = forked->pid},
+  return Launched{.sandbox = {.shell = std::move(shell),
+                              .image = image,
+                              .runner = forked->pid,
+                              .processes = request.limits.processes},
                   .engine_ends = std::move(engine),
                   .fork_ns = forked->fork_ns};
 }
