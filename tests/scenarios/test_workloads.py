@@ -290,6 +290,21 @@ class Default(Workload):
     def test_no_two_runs_draw_the_same_numbers(self):
         self.check_random()
 
+    def test_cells_as_ipython_runs_them(self):
+        cells = ("x = 20\nx + 1\n%timeit -n1 -r1 pass\nimport pandas as pd\npd.DataFrame({'a': [1]})\nlen(Out)\n"
+                 "1/0\nx\nexit(3)\n")
+        for more in ((), ("--no-engine",)):
+            with self.subTest(more):
+                done = self.home.call("shell", "--ipython", "--template", "default", *more, stdin=cells.encode())
+                lines = done.text.splitlines()
+                self.assertEqual((done.code, lines[0], lines[-4:]), (3, "21", ["   a", "0  1", "2", "20"]), done.errors)
+                self.assertIn("per loop", lines[1])
+                self.assertIn('File "<cell 7>", line 1, in <module>\n    1/0\nZeroDivisionError', done.errors)
+
+    def test_ipython_leaves_no_trace_in_programs(self):
+        code = "import builtins; print([n for n in ('display', 'get_ipython', '__IPYTHON__') if hasattr(builtins, n)])"
+        self.assertEqual(self.home.run(code, "--template", "default").text, "[]\n")
+
 
 if __name__ == "__main__":
     support.main()
