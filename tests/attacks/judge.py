@@ -98,6 +98,10 @@ class Judge:
 
     def judge(self, program: Program) -> Verdict:
         verdict = self.self_judged(program) if program.judge == "self" else self.outside(program)
+        if not verdict.passed and verdict.evidence.startswith("INCONCLUSIVE"):
+            first = verdict.evidence  # no word at all: a busy machine can do that once; an escape is never tried again
+            verdict = self.self_judged(program)
+            verdict.info += " (second try; first: %s)" % first
         try:
             strangers = set(os.listdir(CANARY)) - CANARY_FILES
         except OSError:
@@ -129,7 +133,8 @@ class Judge:
 
     def outside(self, program: Program) -> Verdict:
         verdict = self.outside_once(program)
-        noisy = ("host memory dropped a little", "host memory is not back", "victim worked: True", "the engine grew")
+        noisy = ("host memory dropped a little", MEMORY_LATE, "victim worked: True", "the engine grew", "the engine has",
+                 "took ", "disk space is not back")
         if not verdict.passed and all(part.strip().startswith(noisy) for part in verdict.evidence.split(";")):
             again = self.outside_once(program)  # the rest of the machine is in these figures; twice is no accident
             again.info += " (second try; first: %s)" % verdict.evidence

@@ -74,6 +74,7 @@ class Tally:
         self.passed = self.failed = self.skipped = 0
         self.verbose = verbose
         self.rows: list[dict] = []
+        self.failures: list[str] = []
 
     def add(self, kind: str, verdict: Verdict) -> None:
         word = "ok  " if verdict.passed else "FAIL"
@@ -85,7 +86,10 @@ class Tally:
         self.failed += word == "FAIL"
         self.rows.append({"as": kind, **dataclasses.asdict(verdict)})
         more = verdict.evidence if word != "ok  " else verdict.info if self.verbose else ""
-        print("%s %-6s %-32s %6.2f s  %s" % (word, kind, verdict.name, verdict.seconds, more), flush=True)
+        line = "%s %-6s %-32s %6.2f s  %s" % (word, kind, verdict.name, verdict.seconds, more)
+        print(line, flush=True)
+        if word == "FAIL":
+            self.failures.append(line)
 
     def skip(self, kind: str, feature: str) -> None:
         if os.environ.get("HUTCH_TESTS_MUST_RUN"):
@@ -145,6 +149,8 @@ def main() -> int:
         if arguments.json:
             with open(arguments.json, "w") as file:
                 json.dump(tally.rows, file, indent=1)
+    for row in tally.failures:  # again, where the end of a long log is all that is seen
+        print(row)
     skipped = ", %d skipped" % tally.skipped if tally.skipped else ""
     print("%d passed, %d failed%s" % (tally.passed, tally.failed, skipped))
     return 1 if tally.failed else 0
