@@ -10,8 +10,9 @@ import warnings
 
 from . import errors, finish, main, script
 from .source import ALLOW_TOP_LEVEL_AWAIT, Program
-from .wire import CELL_DONE, CELL_ERROR, CELL_EXIT, CELL_INCOMPLETE, CELL_OK, PUT_FILE, RUN_CELL
-from .wire import Channel, ProtocolError, PutFile, decode_run_cell
+from .session_input import SessionInput
+from .wire import CELL_DONE, CELL_ERROR, CELL_EXIT, CELL_INCOMPLETE, CELL_OK, PUT_FILE, RUN_CELL, RUN_IN_SESSION
+from .wire import Channel, ProtocolError, PutFile, RunInSession, decode_run_cell
 
 __builtins__ = dict(vars(builtins))
 
@@ -24,6 +25,7 @@ _interrupt = KeyboardInterrupt
 def run(channel: Channel, workspace: str, ipython: bool) -> None:
     """Runs cells until the engine hangs up or a cell exits; ends the process."""
     shell = None
+    given = SessionInput()
     try:
         shell = make_shell(ipython)(channel, workspace)
         while True:
@@ -33,10 +35,15 @@ def run(channel: Channel, workspace: str, ipython: bool) -> None:
             kind, payload = frame
             if kind == PUT_FILE:
                 main.put_file(PutFile(payload), workspace)
-            elif kind == RUN_CELL:
-                status = shell.run_cell(decode_run_cell(payload))
+            elif kind in (RUN_CELL, RUN_IN_SESSION):
+                if kind == RUN_CELL:
+                    status, code = shell.run_cell(decode_run_cell(payload)), 0
+                else:
+                    task = RunInSession(payload)
+                    given.give(task.input, task.input_text)
+                    status, code = shell.run_task(task)
                 finish.flush_streams()
-                channel.send(CELL_DONE, bytes((status,)))
+                channel.send(CELL_DONE, bytes((status, code)))
                 if status == CELL_EXIT:
                     break
                 if not channel.is_ours():  # a process that the cell forked, or the socket is gone: no next cell
@@ -93,6 +100,35 @@ class Shell:
         errors.report(error, self._channel, cell)
         return CELL_ERROR
 
+    def run_task(self, task: RunInSession) -> tuple[int, int]:
+        """The status, and the exit code of a command or of the whole session."""
+        if not task.is_command:
+            status = self.run_cell(task.code)
+            if status == CELL_INCOMPLETE:  # nobody is there who could type the rest
+                self._report_incomplete(task.code)
+                status = CELL_ERROR
+            return status, self.exit_code & 255 if status == CELL_EXIT else 0
+        self._count += 1
+        finish.flush_streams()  # what was printed before comes before what the command writes
+        try:
+            try:
+                _signal_set(_signal.SIGINT, self._on_interrupt)
+                code = run_command(task.code)
+            finally:
+                self._listen_quietly()
+        except BaseException as error:
+            self._listen_quietly()
+            errors.report(error, self._channel, Cell("<command>", task.code, False))
+            return CELL_ERROR, 130 if isinstance(error, _interrupt) else 126
+        return (CELL_ERROR if code else CELL_OK), code
+
+    def _report_incomplete(self, code: bytes) -> None:
+        cell = Cell("<cell %d>" % self._count, code, False)
+        try:
+            compile(cell.text(), cell.file_name, "exec", self._flags, True)
+        except SyntaxError as error:
+            errors.report(error, self._channel, cell)
+
     def _execute(self, cell: Cell) -> int:
         """SIGINT reaches the cell by the handler the cells have chosen, and only while one runs."""
         _signal_set(_signal.SIGINT, self._on_interrupt)
@@ -138,6 +174,14 @@ class Shell:
                 continue
         if handler is not ignore_signal and handler is not None:
             self._on_interrupt = handler
+
+
+def run_command(text: bytes) -> int:
+    """As a shell would count: 128 and more for one that a signal ended."""
+    import subprocess
+
+    code = subprocess.call(["/bin/sh", "-c", text], restore_signals=True)
+    return 128 - code if code < 0 else code
 
 
 def ignore_signal(number: int, frame: object) -> None:

@@ -7,7 +7,8 @@ import os
 import sys
 
 from . import finish, script
-from .wire import OPEN_SHELL, PUT_FILE, RUN_SCRIPT, Channel, Environment, OpenShell, ProtocolError, PutFile, RunScript
+from .wire import OPEN_PORTER, OPEN_SHELL, PUT_FILE, RUN_SCRIPT
+from .wire import Channel, Environment, OpenShell, ProtocolError, PutFile, RunScript
 
 __builtins__ = dict(vars(builtins))
 
@@ -27,6 +28,10 @@ def run(fd: int, workspace: str = WORKSPACE, cold: bool = False) -> None:
         give_up(error)
     if isinstance(task, RunScript):
         script.run(task, channel, workspace)
+    if task is None:
+        from . import porter
+
+        porter.run(channel, workspace)
     from . import cell
 
     cell.run(channel, workspace, task.ipython)
@@ -43,8 +48,8 @@ def start(fd: int, workspace: str) -> None:
     run(fd, workspace, cold=True)
 
 
-def next_task(channel: Channel, workspace: str) -> RunScript | OpenShell:
-    """Stores the files that come first."""
+def next_task(channel: Channel, workspace: str) -> RunScript | OpenShell | None:
+    """Stores the files that come first. None: be the porter."""
     while True:
         frame = channel.receive()
         if frame is None:
@@ -60,6 +65,8 @@ def next_task(channel: Channel, workspace: str) -> RunScript | OpenShell:
             shell = OpenShell(payload)
             add_environment(shell.environment)
             return shell
+        elif kind == OPEN_PORTER:
+            return None
         else:
             raise ProtocolError("task %d was not expected" % kind)
 

@@ -7,10 +7,14 @@ import time
 
 __builtins__ = dict(vars(builtins))  # our own: a program may replace the shared ones
 
-PUT_FILE, RUN_SCRIPT, OPEN_SHELL, RUN_CELL = 1, 2, 3, 4
+PUT_FILE, RUN_SCRIPT, OPEN_SHELL, RUN_CELL, RUN_IN_SESSION, OPEN_PORTER = 1, 2, 3, 4, 5, 6
+WRITE, DATA, END, ABORT, REMOVE, MKDIR, MOVE, PACK, UNPACK = 10, 11, 12, 13, 14, 15, 16, 17, 18  # to the porter
+INPUT_NONE, INPUT_TEXT, INPUT_LIVE = 0, 1, 2
 STARTED, ERROR, CELL_DONE, RESTED, FINISHED = 66, 67, 68, 69, 70
+DONE, FAILED, PIECE = 80, 81, 82  # from the porter
 CELL_OK, CELL_ERROR, CELL_INCOMPLETE, CELL_EXIT = 0, 1, 2, 3
 MAX_TASK_FRAME = 16 << 20
+MAX_DATA, MAX_PIECE = 1 << 20, 256 << 10  # of a file, in one frame to and from the porter
 CONTROL_FD = 3  # of every runner
 STARTED_FRAME = bytes((1, 0, 0, 0, STARTED))
 RESTED_FRAME = bytes((1, 0, 0, 0, RESTED))
@@ -108,6 +112,13 @@ class Reader:
         self._at += 1
         return value == b"\1"
 
+    def byte(self) -> int:
+        value = self._bytes[self._at : self._at + 1]
+        if not value:
+            raise ProtocolError("a task is cut short")
+        self._at += 1
+        return value[0]
+
     def count(self) -> int:
         number = self._bytes[self._at : self._at + 4]
         if len(number) < 4:
@@ -167,6 +178,18 @@ class OpenShell:
     def __init__(self, payload: bytes) -> None:
         reader = Reader(payload)
         self.environment, self.ipython = reader.pairs(), reader.flag()
+        reader.end()
+
+
+class RunInSession:
+    """A cell of a session, or a command for its shell."""
+
+    __slots__ = ("code", "input", "input_text", "is_command")
+
+    def __init__(self, payload: bytes) -> None:
+        reader = Reader(payload)
+        self.code, self.is_command = reader.text(), reader.flag()
+        self.input, self.input_text = reader.byte(), reader.text()
         reader.end()
 
 

@@ -148,7 +148,7 @@ void EngineConnection::handle_running(const wire::Frame& frame) {
   switch (static_cast<wire::RequestType>(frame.type)) {
     case wire::RequestType::cell:
       if (auto cell = wire::decode<wire::RunCell>(frame.payload)) {
-        host_.engine->run_cell(run_, std::move(cell->code), owner_);
+        host_.engine->run_cell(run_, {.what = {.code = std::move(cell->code)}}, owner_);
       }
       return;
     case wire::RequestType::interrupt:
@@ -193,7 +193,7 @@ void EngineConnection::on_file(CollectedFile file) {
   send(wire::make_frame(wire::ReplyType::file, message), std::move(file.content));
 }
 
-void EngineConnection::on_cell_done(wire::CellStatus status) {
+void EngineConnection::on_cell_done(wire::CellStatus status, [[maybe_unused]] wire::Record record) {
   send(wire::make_frame(wire::ReplyType::cell_done, wire::CellDone{.status = status}));
 }
 

@@ -41,7 +41,7 @@ class EngineConnection final : public RunSink {
 
   void on_output(wire::OutputEvent event) override;
   void on_file(CollectedFile file) override;
-  void on_cell_done(wire::CellStatus status) override;
+  void on_cell_done(wire::CellStatus status, wire::Record record) override;
 
   net::awaitable<Result<wire::Frame>> receive();
   net::awaitable<void> write_all();

@@ -7,6 +7,7 @@
 #include <boost/json.hpp>
 #include <chrono>
 
+#include "api/base64.h"
 #include "api/json_text.h"
 #include "base/utf8.h"
 
@@ -15,6 +16,8 @@ namespace {
 
 namespace json = boost::json;
 
+}  // namespace
+
 std::string timestamp(std::int64_t ns) {
   const std::chrono::sys_time<std::chrono::nanoseconds> time{std::chrono::nanoseconds(ns)};
   const auto seconds = std::chrono::floor<std::chrono::seconds>(time);
@@ -22,24 +25,9 @@ std::string timestamp(std::int64_t ns) {
   return fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:03}Z", fmt::gmtime(std::chrono::system_clock::to_time_t(seconds)), ms);
 }
 
-double milliseconds(std::uint64_t us) { return static_cast<double>(us) / 1000.0; }
+namespace {
 
-std::string base64(std::string_view bytes) {
-  constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string result;
-  result.reserve((bytes.size() + 2) / 3 * 4);
-  for (std::size_t i = 0; i < bytes.size(); i += 3) {
-    const auto at = [&](std::size_t j) -> unsigned {
-      return i + j < bytes.size() ? static_cast<unsigned char>(bytes[i + j]) : 0U;
-    };
-    const unsigned three = at(0) << 16 | at(1) << 8 | at(2);
-    result += kDigits[three >> 18 & 63];
-    result += kDigits[three >> 12 & 63];
-    result += i + 1 < bytes.size() ? kDigits[three >> 6 & 63] : '=';
-    result += i + 2 < bytes.size() ? kDigits[three & 63] : '=';
-  }
-  return result;
-}
+double milliseconds(std::uint64_t us) { return static_cast<double>(us) / 1000.0; }
 
 std::string_view name_of(wire::Status status) {
   switch (status) {
@@ -95,40 +83,22 @@ json::value to_json(const wire::RunError& error) {
   return result;
 }
 
-json::array to_json(const std::vector<wire::FileEntry>& files) {
-  json::array result;
-  for (const auto& file : files) {
-    result.push_back(json::object{
-        {"path", clean_utf8(file.path)},
-        {"size", file.size},
-        {"mime_type", text_or_null(file.mime_type)},
-        {"sha256", text_or_null(file.sha256)},
-        {"modified_at", file.modified_ns != 0 ? json::value(timestamp(file.modified_ns)) : json::value(nullptr)},
-        {"change", name_of(file.change)}});
-  }
-  return result;
+}  // namespace
+
+json::object file_object(const wire::FileEntry& file) {
+  return {{"path", clean_utf8(file.path)},
+          {"size", file.size},
+          {"mime_type", text_or_null(file.mime_type)},
+          {"sha256", text_or_null(file.sha256)},
+          {"modified_at", file.modified_ns != 0 ? json::value(timestamp(file.modified_ns)) : json::value(nullptr)},
+          {"change", name_of(file.change)}};
 }
 
-// Neighbouring pieces of one stream are one event unless a character would be cut in two between them.
-json::array to_json(const std::vector<wire::OutputEvent>& events) {
+namespace {
+
+json::array to_json(const std::vector<wire::FileEntry>& files) {
   json::array result;
-  std::string carried[2];
-  for (std::size_t i = 0; i < events.size(); ++i) {
-    const auto stream = static_cast<std::size_t>(events[i].stream);
-    std::string text = std::move(carried[stream]) + events[i].data;
-    carried[stream].clear();
-    const bool more = std::any_of(events.begin() + static_cast<std::ptrdiff_t>(i) + 1, events.end(),
-                                  [&](const auto& later) { return later.stream == events[i].stream; });
-    if (more) {
-      const std::size_t whole = complete_utf8_prefix(text);
-      carried[stream] = text.substr(whole);
-      text.resize(whole);
-    }
-    if (text.empty()) continue;
-    result.push_back(json::object{{"type", stream == 0 ? "stdout" : "stderr"},
-                                  {"time_ms", milliseconds(events[i].at_us)},
-                                  {"text", clean_utf8(text)}});
-  }
+  for (const auto& file : files) result.push_back(file_object(file));
   return result;
 }
 
@@ -150,13 +120,36 @@ void add_streams(json::object& result, const std::vector<wire::OutputEvent>& eve
   for (const auto& event : events) streams[static_cast<std::size_t>(event.stream)] += event.data;
   result["stdout"] = clean_utf8(streams[0]);
   result["stderr"] = clean_utf8(streams[1]);
-  if (!is_utf8(streams[0])) result["stdout_base64"] = base64(streams[0]);
-  if (!is_utf8(streams[1])) result["stderr_base64"] = base64(streams[1]);
+  if (!is_utf8(streams[0])) result["stdout_base64"] = base64_encode(streams[0]);
+  if (!is_utf8(streams[1])) result["stderr_base64"] = base64_encode(streams[1]);
 }
 
 }  // namespace
 
-std::string record_to_json(const wire::Record& record, const std::vector<wire::OutputEvent>& events,
+// Neighbouring pieces of one stream are one event unless a character would be cut in two between them.
+json::array events_array(const std::vector<wire::OutputEvent>& events) {
+  json::array result;
+  std::string carried[2];
+  std::size_t last[2] = {0, 0};
+  for (std::size_t i = 0; i < events.size(); ++i) last[static_cast<std::size_t>(events[i].stream)] = i;
+  for (std::size_t i = 0; i < events.size(); ++i) {
+    const auto stream = static_cast<std::size_t>(events[i].stream);
+    std::string text = std::move(carried[stream]) + events[i].data;
+    carried[stream].clear();
+    if (i < last[stream]) {
+      const std::size_t whole = complete_utf8_prefix(text);
+      carried[stream] = text.substr(whole);
+      text.resize(whole);
+    }
+    if (text.empty()) continue;
+    result.push_back(json::object{{"type", stream == 0 ? "stdout" : "stderr"},
+                                  {"time_ms", milliseconds(events[i].at_us)},
+                                  {"text", clean_utf8(text)}});
+  }
+  return result;
+}
+
+json::object record_object(const wire::Record& record, const std::vector<wire::OutputEvent>& events,
                            const std::vector<wire::FileEntry>& files) {
   json::object result{{"execution_id", record.execution_id},
                       {"status", name_of(record.status)},
@@ -197,7 +190,13 @@ std::string record_to_json(const wire::Record& record, const std::vector<wire::O
   json::array notices;
   for (const auto& notice : record.notices) notices.emplace_back(notice);
   result["notices"] = std::move(notices);
-  result["events"] = to_json(events);
+  return result;
+}
+
+std::string record_to_json(const wire::Record& record, const std::vector<wire::OutputEvent>& events,
+                           const std::vector<wire::FileEntry>& files) {
+  json::object result = record_object(record, events, files);
+  result["events"] = events_array(events);
   return json_text(result);
 }
 

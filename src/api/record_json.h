@@ -2,6 +2,8 @@
 // else; bytes that were not text are in `stdout_base64` and `stderr_base64` as well, so nothing is lost.
 #pragma once
 
+#include <boost/json/array.hpp>
+#include <boost/json/object.hpp>
 #include <string>
 #include <vector>
 
@@ -9,6 +11,12 @@
 
 namespace hutch {
 
+std::string timestamp(std::int64_t ns);  // RFC 3339, UTC, milliseconds
+boost::json::object file_object(const wire::FileEntry& file);
+boost::json::array events_array(const std::vector<wire::OutputEvent>& events);
+// Without the events.
+boost::json::object record_object(const wire::Record& record, const std::vector<wire::OutputEvent>& events,
+                                  const std::vector<wire::FileEntry>& files);
 std::string record_to_json(const wire::Record& record, const std::vector<wire::OutputEvent>& events,
                            const std::vector<wire::FileEntry>& files);
 // Hutch's own failure in the same shape, so that a caller never has to guess: exit code 125, an error, nothing else.

@@ -65,6 +65,70 @@ Key count_key(const char* name, Get get) {
           [get](const Config& config) { return std::to_string(get(const_cast<Config&>(config))); }};
 }
 
+template <class Get>
+Key wide_key(const char* name, Get get) {
+  return {name,
+          [get](Config& config, const std::string& text) -> Result<void> {
+            HUTCH_TRY(const auto size, parse_size(text));
+            get(config) = size.count;
+            return {};
+          },
+          [get](const Config& config) { return std::to_string(get(const_cast<Config&>(config))); }};
+}
+
+template <class Get>
+Key span_key(const char* name, Get get) {
+  return {name,
+          [get](Config& config, const std::string& text) -> Result<void> {
+            HUTCH_TRY(get(config), parse_seconds(text));
+            return {};
+          },
+          [get](const Config& config) {
+            return show_time(std::chrono::duration_cast<std::chrono::milliseconds>(get(const_cast<Config&>(config))));
+          }};
+}
+
+template <class Get>
+Key text_key(const char* name, Get get) {
+  return {name,
+          [get](Config& config, const std::string& text) -> Result<void> {
+            get(config) = text;
+            return {};
+          },
+          [get](const Config& config) { return get(const_cast<Config&>(config)); }};
+}
+
+// Words with commas between them.
+template <class Get>
+Key list_key(const char* name, Get get) {
+  return {name,
+          [get](Config& config, const std::string& text) -> Result<void> {
+            auto& list = get(config);
+            list.clear();
+            for (std::size_t begin = 0; begin < text.size();) {
+              const std::size_t end = std::min(text.find(',', begin), text.size());
+              if (end > begin) list.push_back(text.substr(begin, end - begin));
+              begin = end + 1;
+            }
+            return {};
+          },
+          [get](const Config& config) { return fmt::format("{}", fmt::join(get(const_cast<Config&>(config)), ",")); }};
+}
+
+Key price_key() {
+  return {"serve.price_per_cpu_second",
+          [](Config& config, const std::string& text) -> Result<void> {
+            char* end = nullptr;
+            const double price = std::strtod(text.c_str(), &end);
+            if (text.empty() || *end != '\0' || !(price >= 0) || price > 1e6) {
+              return make_error(ErrorCode::invalid_argument, "not a price: " + text);
+            }
+            config.serve.price_per_cpu_second = price;
+            return {};
+          },
+          [](const Config& config) { return fmt::format("{:g}", config.serve.price_per_cpu_second); }};
+}
+
 // Every key there is; the file, the variables and `hutch config` all follow this table.
 const std::vector<Key>& keys() {
   static const std::vector<Key> table = {
@@ -90,6 +154,32 @@ const std::vector<Key>& keys() {
       count_key("engine.max_sessions", [](Config& c) -> auto& { return c.engine.most_sessions; }),
       count_key("engine.pool_min", [](Config& c) -> auto& { return c.engine.pool_least; }),
       count_key("engine.pool_max", [](Config& c) -> auto& { return c.engine.pool_most; }),
+      text_key("serve.listen", [](Config& c) -> auto& { return c.serve.listen; }),
+      text_key("serve.socket", [](Config& c) -> auto& { return c.serve.socket; }),
+      {"serve.data",
+       [](Config& config, const std::string& text) -> Result<void> {
+         config.serve.data = text;
+         return {};
+       },
+       [](const Config& config) { return config.serve.data.string(); }},
+      text_key("serve.tls_certificate", [](Config& c) -> auto& { return c.serve.tls_certificate; }),
+      text_key("serve.tls_key", [](Config& c) -> auto& { return c.serve.tls_key; }),
+      list_key("serve.hosts", [](Config& c) -> auto& { return c.serve.hosts; }),
+      list_key("serve.origins", [](Config& c) -> auto& { return c.serve.origins; }),
+      text_key("serve.log", [](Config& c) -> auto& { return c.serve.log_file; }),
+      size_key("serve.output_cap", [](Config& c) -> auto& { return c.serve.caps.of_stream; }),
+      size_key("serve.log_cap", [](Config& c) -> auto& { return c.serve.caps.log; }),
+      size_key("serve.cache", [](Config& c) -> auto& { return c.serve.cache.total; }),
+      wide_key("serve.max_code", [](Config& c) -> auto& { return c.serve.most_code; }),
+      wide_key("serve.max_body", [](Config& c) -> auto& { return c.serve.most_body; }),
+      wide_key("serve.max_upload", [](Config& c) -> auto& { return c.serve.most_upload; }),
+      count_key("serve.runs_per_minute", [](Config& c) -> auto& { return c.serve.runs_per_minute; }),
+      count_key("serve.concurrent_runs", [](Config& c) -> auto& { return c.serve.concurrent_runs; }),
+      count_key("serve.sessions_per_key", [](Config& c) -> auto& { return c.serve.sessions_per_key; }),
+      count_key("serve.keep_runs", [](Config& c) -> auto& { return c.serve.keep_most_runs; }),
+      price_key(),
+      span_key("serve.header_time", [](Config& c) -> auto& { return c.serve.times.header; }),
+      time_key("serve.stop_grace", [](Config& c) -> auto& { return c.serve.stop_grace; }),
   };
   return table;
 }

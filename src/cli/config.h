@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "api/engine_server.h"
+#include "api/serve_settings.h"
 #include "base/result.h"
 #include "sandbox/limits.h"
 
@@ -19,6 +19,7 @@ struct ConfigEntry {
 struct Config {
   Limits limits;
   EngineSettings engine;
+  ServeSettings serve;
   std::string template_name;  // empty: default, or bare when default is not built
   std::vector<ConfigEntry> entries;
 

@@ -135,19 +135,19 @@ Check check_engine(const Result<AttackReport>& report) {
 
 }  // namespace
 
-std::string_view name_of(Verdict verdict) {
+std::string_view name_of(DoctorVerdict verdict) {
   switch (verdict) {
-    case Verdict::ready:
+    case DoctorVerdict::ready:
       return "ready";
-    case Verdict::weaker_limits:
+    case DoctorVerdict::weaker_limits:
       return "ready with weaker limits";
-    case Verdict::cannot_run:
+    case DoctorVerdict::cannot_run:
       return "cannot run";
   }
   return "";
 }
 
-Verdict verdict_of(const Diagnosis& diagnosis) {
+DoctorVerdict verdict_of(const Diagnosis& diagnosis) {
   const auto missing = [&](CheckLevel level) {
     return std::ranges::any_of(diagnosis.checks, [level](const Check& check) {
       return check.level == level && check.status == CheckStatus::missing;
@@ -155,8 +155,9 @@ Verdict verdict_of(const Diagnosis& diagnosis) {
   };
   const bool held = std::ranges::all_of(
       diagnosis.report.attacks, [](const AttackResult& attack) { return attack.outcome == AttackOutcome::blocked; });
-  if (!held || missing(CheckLevel::required)) return Verdict::cannot_run;
-  return missing(CheckLevel::recommended) || diagnosis.report.weaker_limits ? Verdict::weaker_limits : Verdict::ready;
+  if (!held || missing(CheckLevel::required)) return DoctorVerdict::cannot_run;
+  return missing(CheckLevel::recommended) || diagnosis.report.weaker_limits ? DoctorVerdict::weaker_limits
+                                                                            : DoctorVerdict::ready;
 }
 
 int doctor_command(const DoctorOptions& options) {
@@ -192,7 +193,7 @@ int doctor_command(const DoctorOptions& options) {
   } else {
     fmt::print("{}\n", diagnosis_to_json(diagnosis));
   }
-  return verdict_of(diagnosis) == Verdict::cannot_run ? 1 : 0;
+  return verdict_of(diagnosis) == DoctorVerdict::cannot_run ? 1 : 0;
 }
 
 }  // namespace hutch

@@ -20,8 +20,8 @@ struct DoctorOptions {
   std::string undelegate;  // take it away again
 };
 
-enum class Verdict { ready, weaker_limits, cannot_run };
-std::string_view name_of(Verdict verdict);
+enum class DoctorVerdict { ready, weaker_limits, cannot_run };
+std::string_view name_of(DoctorVerdict verdict);
 
 struct Diagnosis {
   Machine machine;
@@ -31,7 +31,7 @@ struct Diagnosis {
 
 // A required check that failed, or an attack that was not seen to be blocked, is a host to stay away from; what is
 // recommended and missing weakens the limits; a host's own hardening does not count.
-Verdict verdict_of(const Diagnosis& diagnosis);
+DoctorVerdict verdict_of(const Diagnosis& diagnosis);
 
 int doctor_command(const DoctorOptions& options);
 

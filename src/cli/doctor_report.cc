@@ -126,10 +126,12 @@ void DoctorReport::attacks(const AttackReport& report) const {
 }
 
 void DoctorReport::verdict(const Diagnosis& diagnosis) const {
-  const Verdict verdict = verdict_of(diagnosis);
+  const DoctorVerdict verdict = verdict_of(diagnosis);
   const auto count = [&](CheckStatus status) { return std::ranges::count(diagnosis.checks, status, &Check::status); };
   const auto blocked = std::ranges::count(diagnosis.report.attacks, AttackOutcome::blocked, &AttackResult::outcome);
-  const char* colour = verdict == Verdict::ready ? kGreen : verdict == Verdict::weaker_limits ? kYellow : kRed;
+  const char* colour = verdict == DoctorVerdict::ready           ? kGreen
+                       : verdict == DoctorVerdict::weaker_limits ? kYellow
+                                                                 : kRed;
   fmt::print("\n{}: {} ok, {} weak, {} missing; {} of {} attacks blocked\n",
              paint(colour, std::string(hutch::name_of(verdict))), count(CheckStatus::ok), count(CheckStatus::weak),
              count(CheckStatus::missing), blocked, diagnosis.report.attacks.size());

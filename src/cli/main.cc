@@ -13,8 +13,12 @@
 #include "cli/config.h"
 #include "cli/doctor_command.h"
 #include "cli/engine_command.h"
+#include "cli/key_command.h"
+#include "cli/remote.h"
 #include "cli/report.h"
 #include "cli/run_command.h"
+#include "cli/serve_command.h"
+#include "cli/session_command.h"
 #include "cli/template_command.h"
 #include "session/template_store.h"
 
@@ -134,6 +138,9 @@ int main(int argc, char** argv) {
   run_app->add_flag("--quiet", run.quiet, "Nothing on standard error but what the program writes");
   run_app->add_flag("--explain", run.explain, "Say where the time went, which walls were up, what was denied");
   run_app->add_flag("--no-pool", run.no_pool, "Fork on demand instead of taking a sandbox that was made in advance");
+  hutch::RemoteOptions remote;
+  auto* server = run_app->add_option("--server", remote.server, "Run it on a daemon: http://HOST:PORT or unix:/PATH");
+  run_app->add_option("--key", remote.key, "Its key (default: $HUTCH_KEY)");
   run_app->add_option("--inject-fault", run.fault, "Make one set-up step fail (for tests)")->group("");
   add_common(*run_app, run);
   add_limits(*run_app, run);
@@ -167,6 +174,60 @@ int main(int argc, char** argv) {
   show_app->add_flag("--json", json);
   auto* rm_app = template_app->add_subcommand("rm", "Remove what was built");
   rm_app->add_option("NAME", name)->required();
+
+  hutch::ServeOptions serve;
+  auto* daemon_app = app.add_subcommand("serve", "The daemon: sessions, streams and files over HTTP, for many users");
+  daemon_app->add_option("--listen", serve.listen, "ADDRESS:PORT (default 127.0.0.1:8484; port 0: any; none: no TCP)");
+  daemon_app->add_option("--socket", serve.socket, "Unix socket (default: serve.sock in the runtime directory)");
+  daemon_app->add_option("--data", serve.data, "Directory for keys, results and saved sessions");
+  daemon_app->add_option("--tls-certificate", serve.tls_certificate, "PEM file with the certificate chain");
+  daemon_app->add_option("--tls-key", serve.tls_key, "PEM file with its key");
+  daemon_app->add_option("--log", serve.log_file, "Append the log to this file instead of standard error");
+  daemon_app->add_option("--ready-file", serve.ready_file, "Write the addresses here when requests are served");
+  daemon_app->add_flag("--weaker-limits", serve.weaker_limits, "Where there are no control groups");
+
+  hutch::SessionOptions session;
+  auto* session_app = app.add_subcommand("session", "Sessions of a daemon");
+  session_app->require_subcommand(1);
+  session_app->add_option("--server", session.remote.server, "Which daemon (default: $HUTCH_SERVER, or your own)");
+  session_app->add_option("--key", session.remote.key, "Its key (default: $HUTCH_KEY; your own needs none)");
+  auto* session_ls_app = session_app->add_subcommand("ls", "Every session of yours");
+  auto* session_create_app = session_app->add_subcommand("create", "A new session; prints its id");
+  session_create_app->add_option("--name", session.name, "For people");
+  session_create_app->add_option("--template", session.template_name);
+  session_create_app->add_flag("--persist", session.persist, "Keep its files when the daemon restarts");
+  auto* session_run_app = session_app->add_subcommand("run", "Run code in a session");
+  session_run_app->add_option("ID", session.id)->required();
+  session_run_app->add_option("FILE", session.what.file, "A Python file, or - for standard input");
+  auto* session_code = session_run_app->add_option("-c", session.what.code, "The code itself");
+  session_run_app->add_flag("--quiet", session.what.quiet);
+  auto* session_attach_app = session_app->add_subcommand("attach", "A prompt in a session; others may watch");
+  session_attach_app->add_option("ID", session.id)->required();
+  auto* session_rm_app = session_app->add_subcommand("rm", "End a session");
+  session_rm_app->add_option("ID", session.id)->required();
+  for (auto* command : {session_ls_app, session_create_app, session_run_app}) command->add_flag("--json", json);
+
+  hutch::KeyOptions key;
+  std::string key_data;
+  auto* key_app = app.add_subcommand("key", "Who may use the daemon");
+  key_app->require_subcommand(1);
+  key_app->add_option("--data", key_data, "The daemon's directory");
+  auto* key_create_app = key_app->add_subcommand("create", "Make a key; it is shown once");
+  key_create_app->add_option("NAME", key.name, "Whose it is, for your own eyes")->required();
+  key_create_app->add_option("--scope", key.scopes, "run, files, admin (default run and files)")->delimiter(',');
+  key_create_app->add_option("--concurrent-runs", key.limits.concurrent_runs, "Runs at once");
+  key_create_app->add_option("--runs-per-minute", key.limits.runs_per_minute, "0: no limit");
+  key_create_app->add_option("--memory", key.limits.memory_bytes, "Bytes that one run may have at most");
+  key_create_app->add_option("--cpu-seconds", key.limits.cpu_seconds_per_month, "Processor seconds a month");
+  key_create_app->add_option("--budget", key.limits.budget_per_month, "Money a month, at serve.price_per_cpu_second");
+  key_create_app->add_flag("--cache", key.limits.cache,
+                           "Answer identical runs from the cache unless a request says no");
+  auto* key_list_app = key_app->add_subcommand("list", "Every key, without its secret");
+  auto* key_revoke_app = key_app->add_subcommand("revoke", "Make a key useless, at once");
+  key_revoke_app->add_option("ID", key.name)->required();
+  auto* key_rotate_app = key_app->add_subcommand("rotate", "A new key with the rights of an old one, which is revoked");
+  key_rotate_app->add_option("ID", key.name)->required();
+  for (auto* command : {key_create_app, key_list_app, key_rotate_app}) command->add_flag("--json", json);
 
   hutch::BenchOptions bench{.version = HUTCH_VERSION};
   auto* bench_app = app.add_subcommand("bench", "How fast sandboxes start here, compared with plain Python");
@@ -207,7 +268,7 @@ int main(int argc, char** argv) {
       words.erase(words.begin());
     }
     run.arguments = words;
-    result = hutch::run_command(run, *config);
+    result = server->count() > 0 ? hutch::remote_run_command(run, remote) : hutch::run_command(run, *config);
   } else if (*shell_app) {
     result = hutch::shell_command(shell, *config);
   } else if (*status_app) {
@@ -216,6 +277,28 @@ int main(int argc, char** argv) {
     result = hutch::engine_stop();
   } else if (*serve_app) {
     result = hutch::engine_serve(*config);
+  } else if (*daemon_app) {
+    result = hutch::serve_command(serve, *config, HUTCH_VERSION);
+  } else if (*session_app) {
+    session.format = format;
+    session.what.json = json;
+    session.what.has_code = session_code->count() > 0;
+    if (*session_run_app && !session.what.has_code && session.what.file.empty())
+      return own_failure({.message = "nothing to run", .hint = "hutch session run ID FILE, - or -c CODE"});
+    result = *session_ls_app       ? hutch::session_list(session)
+             : *session_create_app ? hutch::session_create(session)
+             : *session_run_app    ? hutch::session_run(session)
+             : *session_attach_app ? hutch::session_attach(session)
+                                   : hutch::session_remove(session);
+  } else if (*key_app) {
+    const auto data = hutch::serve_directory(key_data, *config);
+    if (!data) return own_failure(data.error());
+    key.data = *data;
+    key.format = format;
+    result = *key_create_app   ? hutch::key_create(key)
+             : *key_list_app   ? hutch::key_list(key)
+             : *key_revoke_app ? hutch::key_revoke(key)
+                               : hutch::key_rotate(key);
   } else if (*bench_app) {
     result = hutch::bench_command(bench);
   } else if (*doctor_app) {

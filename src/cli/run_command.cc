@@ -101,27 +101,6 @@ class RunEvents final : public ClientEvents {
   const Report& report_;
 };
 
-Result<void> add_program(const RunOptions& options, ClientRun& run) {
-  auto& request = run.request;
-  if (options.has_code) {
-    request.code = options.code;
-    request.file_name = "<string>";
-    run.input = 0;
-  } else if (options.file == "-") {
-    HUTCH_TRY(request.code, read_all(0, "standard input"));
-    request.file_name = "<stdin>";  // the program was the input; there is none left for it
-  } else {
-    HUTCH_TRY(request.code, read_program(options.file));
-    const std::string name = std::filesystem::path(options.file).filename().string();
-    request.file_name = "/workspace/" + name;
-    request.has_file = true;
-    // The program is there as a file too, for multiprocessing and for programs that read themselves.
-    run.files.push_back({.path = name, .data = request.code});
-    run.input = 0;
-  }
-  return {};
-}
-
 int report_failure(const RunOptions& options, const Report& report, const wire::Failed& failed) {
   if (options.json) fmt::print("{}\n", failure_to_json(failed));
   report.error(failed.message, failed.hint);
@@ -152,6 +131,27 @@ int report_record(const RunOptions& options, const Report& report, const RunEven
 }
 
 }  // namespace
+
+Result<void> add_program(const RunOptions& options, ClientRun& run) {
+  auto& request = run.request;
+  if (options.has_code) {
+    request.code = options.code;
+    request.file_name = "<string>";
+    run.input = 0;
+  } else if (options.file == "-") {
+    HUTCH_TRY(request.code, read_all(0, "standard input"));
+    request.file_name = "<stdin>";  // the program was the input; there is none left for it
+  } else {
+    HUTCH_TRY(request.code, read_program(options.file));
+    const std::string name = std::filesystem::path(options.file).filename().string();
+    request.file_name = "/workspace/" + name;
+    request.has_file = true;
+    // The program is there as a file too, for multiprocessing and for programs that read themselves.
+    run.files.push_back({.path = name, .data = request.code});
+    run.input = 0;
+  }
+  return {};
+}
 
 Result<EngineClient> reach_engine(const RunOptions& options, const Config& config, const std::string& template_name) {
   if (options.no_engine) return EngineClient::start_private(config.engine, template_name);

@@ -35,6 +35,8 @@ struct RunOptions {
 int run_command(const RunOptions& options, const Config& config);
 int shell_command(const RunOptions& options, const Config& config);
 
+// The code, and where it comes from.
+Result<void> add_program(const RunOptions& options, ClientRun& run);
 // Shared by the two: the engine to ask, and limits, template and environment of a request.
 Result<EngineClient> reach_engine(const RunOptions& options, const Config& config, const std::string& template_name);
 Result<wire::RunRequest> make_request(const RunOptions& options, const Config& config, std::string& notice);

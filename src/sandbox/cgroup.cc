@@ -159,17 +159,19 @@ void Cgroup::forget_peak() {
 
 void Cgroup::kill_all() {
   if (!group_) return;
-  const int directory = group_->tree->hierarchies.front().directory.get();
-  switch (group_->tree->version) {
-    case CgroupVersion::v1:
-      cgroup_internal::kill_members(cgroup_internal::v1::member_lists(*group_));
-      break;
-    case CgroupVersion::v2:
-      if (cgroup_internal::v2::kill(directory, group_->name)) break;
-      const cgroup_internal::MemberList list{.directory = directory, .path = group_->file("cgroup.procs")};
-      cgroup_internal::kill_members({&list, 1});
-      break;
+  const bool at_once = group_->tree->version == CgroupVersion::v2 &&
+                       cgroup_internal::v2::kill(group_->tree->hierarchies.front().directory.get(), group_->name);
+  if (!at_once) kill_all_but({});
+}
+
+void Cgroup::kill_all_but(std::span<const pid_t> spared) {
+  if (!group_) return;
+  if (group_->tree->version == CgroupVersion::v1) {
+    return cgroup_internal::kill_members(cgroup_internal::v1::member_lists(*group_), spared);
   }
+  const cgroup_internal::MemberList list{.directory = group_->tree->hierarchies.front().directory.get(),
+                                         .path = group_->file("cgroup.procs")};
+  cgroup_internal::kill_members({&list, 1}, spared);
 }
 
 Result<void> Cgroup::destroy(int attempts) {

@@ -77,6 +77,7 @@ class Cgroup {
 
   // SIGKILL for every member; they may still be dying when it returns.
   void kill_all();
+  void kill_all_but(std::span<const pid_t> spared);
 
   // Removes the group. EBUSY after so many attempts, half a millisecond apart, means that members are still dying: call
   // again later.

@@ -262,7 +262,7 @@ std::vector<pid_t> read_members(const MemberList& list) {
   return members;
 }
 
-void kill_members(std::span<const MemberList> lists) {
+void kill_members(std::span<const MemberList> lists, std::span<const pid_t> spared) {
   const auto read_all = [&] {
     std::vector<pid_t> all;
     for (const MemberList& list : lists) std::ranges::copy(read_members(list), std::back_inserter(all));
@@ -272,6 +272,7 @@ void kill_members(std::span<const MemberList> lists) {
   };
   constexpr int kMostRounds = 100;
   std::vector<pid_t> signalled{::getpid()};  // never this process, whatever a list says
+  signalled.insert(signalled.end(), spared.begin(), spared.end());
   for (int round = 0; round < kMostRounds; ++round) {
     std::vector<pid_t> fresh = read_all();
     std::erase_if(fresh, [&](pid_t pid) { return std::ranges::find(signalled, pid) != signalled.end(); });

@@ -76,7 +76,7 @@ struct MemberList {
   std::string path;
 };
 std::vector<pid_t> read_members(const MemberList& list);
-void kill_members(std::span<const MemberList> lists);
+void kill_members(std::span<const MemberList> lists, std::span<const pid_t> spared = {});
 
 // Who made a group: part of its name, so that a later engine can tell whether its maker lives.
 struct Maker {

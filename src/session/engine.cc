@@ -149,19 +149,19 @@ net::awaitable<std::expected<wire::Record, StartFailure>> Engine::execute(std::s
   co_return record;
 }
 
-void Engine::run_cell(std::shared_ptr<Run> run, std::string code, Admission::Owner owner) {
-  if (admission_.try_enter()) return begin_cell(*run, std::move(code));
-  const auto wait = [](Engine& engine, std::shared_ptr<Run> late, std::string text,
+void Engine::run_cell(std::shared_ptr<Run> run, CellTask task, Admission::Owner owner) {
+  if (admission_.try_enter()) return begin_cell(*run, std::move(task));
+  const auto wait = [](Engine& engine, std::shared_ptr<Run> late, CellTask what,
                        Admission::Owner whose) -> net::awaitable<void> {
     co_await engine.admission_.enter_again(whose);
-    engine.begin_cell(*late, std::move(text));
+    engine.begin_cell(*late, std::move(what));
   };
-  net::co_spawn(executor_, wait(*this, std::move(run), std::move(code), owner), net::detached);
+  net::co_spawn(executor_, wait(*this, std::move(run), std::move(task), owner), net::detached);
 }
 
-void Engine::begin_cell(Run& run, std::string code) {
+void Engine::begin_cell(Run& run, CellTask task) {
   pool_.note_load(admission_.running());
-  run.run_cell(std::move(code), [this, begin = Clock::now()] { leave(begin); });
+  run.run_cell(std::move(task), [this, begin = Clock::now()] { leave(begin); });
 }
 
 net::awaitable<Result<std::uint64_t>> Engine::measure_fork(std::string template_name) {

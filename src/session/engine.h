@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "session/admission.h"
+#include "session/porter.h"
 #include "session/ready_pool.h"
 #include "session/run.h"
 #include "zygote/template.h"
@@ -29,7 +30,11 @@ class Engine {
   // Waits for a place and executes; refuses when too many wait. Owners take turns.
   net::awaitable<std::expected<wire::Record, StartFailure>> execute(std::shared_ptr<Run> run, Admission::Owner owner);
   // A cell of a shell that execute() has under way.
-  void run_cell(std::shared_ptr<Run> run, std::string code, Admission::Owner owner);
+  void run_cell(std::shared_ptr<Run> run, CellTask task, Admission::Owner owner);
+
+  // A sandbox that lasts is the caller's to end, and others may be sent into it.
+  void release(std::uint64_t sandbox) { keeper_.release(sandbox); }
+  std::shared_ptr<Porter> make_porter() { return std::make_shared<Porter>(executor_, keeper_); }
 
   // A bare fork of the template's zygote, with which starts are compared; nothing when it was never used.
   net::awaitable<Result<std::uint64_t>> measure_fork(std::string template_name);
@@ -38,11 +43,15 @@ class Engine {
   net::awaitable<void> tend_pool() { return pool_.tend(); }
   [[nodiscard]] wire::EngineStatus status() const;
   [[nodiscard]] bool lost() const { return keeper_.lost(); }
+  [[nodiscard]] bool keeps_files() const { return !keeper_.hello().cgroup.empty(); }  // of a session whose program died
+  [[nodiscard]] const EngineOptions& options() const { return options_; }
+  [[nodiscard]] net::any_io_executor executor() const { return executor_; }
+  Workers& workers() { return workers_; }
 
  private:
   Result<void> validate_request(RunSpec& spec) const;
   StartFailure at_capacity(std::string what) const;
-  void begin_cell(Run& run, std::string code);
+  void begin_cell(Run& run, CellTask task);
   void leave(Clock::time_point since);
 
   net::any_io_executor executor_;

@@ -59,6 +59,7 @@ void KeeperLink::signal(std::uint64_t run, int number) {
 
 void KeeperLink::ask_usage(const UsageRequest& request) { std::ignore = send(KeeperRequestKind::usage, request); }
 void KeeperLink::limit(const LimitRequest& request) { std::ignore = send(KeeperRequestKind::limit, request); }
+void KeeperLink::settle(const SettleRequest& request) { std::ignore = send(KeeperRequestKind::settle, request); }
 void KeeperLink::stock(const StockRequest& request) { std::ignore = send(KeeperRequestKind::stock, request); }
 
 void KeeperLink::release(std::uint64_t run) {

@@ -46,6 +46,7 @@ class KeeperLink {
   void signal(std::uint64_t run, int number);
   void ask_usage(const UsageRequest& request);
   void limit(const LimitRequest& request);
+  void settle(const SettleRequest& request);
   void stock(const StockRequest& request);
   void release(std::uint64_t run);
   net::awaitable<std::uint64_t> measure_fork(std::uint32_t template_index);  // nanoseconds; 0: it cannot be told

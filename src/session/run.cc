@@ -19,7 +19,13 @@ constexpr auto kAnswerTime = std::chrono::seconds(1);  // of the keeper
 constexpr auto kStartTime = std::chrono::seconds(60);  // a zygote that imports a lot
 constexpr auto kWeakerInterval = std::chrono::milliseconds(20);
 constexpr auto kShortestInterval = std::chrono::milliseconds(10);
+constexpr auto kPolite = std::chrono::milliseconds(400);  // from the interrupt of a late cell to the end of everything
 constexpr std::uint64_t kMostDenials = 2'000;
+
+std::int64_t now_ns() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
 
 }  // namespace
 
@@ -48,11 +54,10 @@ net::awaitable<std::expected<wire::Record, StartFailure>> Run::execute() {
   const auto self = shared_from_this();
   if (failure_) co_return std::unexpected(std::move(*failure_));  // cancelled while it waited
   asked_ = Clock::now();
-  started_at_ns_ =
-      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+  started_at_ns_ = now_ns();
   from_client_.assign(spec_.input.release());
   if (!spec_.request.cold) pool_.note_start(spec_.template_index);
-  auto link = spec_.request.on_demand ? std::nullopt : pool_.claim(start_request());
+  auto link = spec_.request.on_demand || spec_.into != 0 ? std::nullopt : pool_.claim(start_request());
   if (link) {
     co_await claim(std::move(*link));
   } else {
@@ -63,6 +68,10 @@ net::awaitable<std::expected<wire::Record, StartFailure>> Run::execute() {
   }
   if (!failure_) {
     tasks_.spawn(answer_denials());
+    if (spec_.into != 0) {  // what those before it used is not its own
+      co_await ask_usage();
+      oom_kills_before_ = usage_.oom_kills;
+    }
     tasks_.spawn(watch_usage());
     co_await wait_for_end();
   }
@@ -77,7 +86,7 @@ net::awaitable<std::expected<wire::Record, StartFailure>> Run::execute() {
   if (!said_finished_) link_.close();
 
   Collection files;
-  if (!failure_) files = co_await collect();
+  if (!failure_ && !spec_.lasting && spec_.into == 0) files = co_await collect();  // a session looks after its own
   std::optional<wire::Record> record;
   if (!failure_) record = make_record(files);
   for (auto& file : files.files) sink_.on_file(std::move(file));
@@ -99,7 +108,7 @@ net::awaitable<void> Run::leave([[maybe_unused]] std::shared_ptr<Run> self) {
 void Run::release() {
   if (std::exchange(released_, true)) return;
   keeper_.dismiss(link_.number);
-  keeper_.release(link_.number);
+  if (!spec_.lasting || failure_) keeper_.release(link_.number);
 }
 
 StartRequest Run::start_request() const {
@@ -108,6 +117,8 @@ StartRequest Run::start_request() const {
           .warm = !spec_.request.cold,
           .weaker_limits = spec_.request.weaker_limits,
           .others_follow = spec_.others_follow,
+          .lasting = spec_.lasting,
+          .into = spec_.into,
           .limits = LimitNumbers::from(spec_.limits),
           .fault = spec_.fault};
 }
@@ -118,6 +129,7 @@ net::awaitable<void> Run::claim(SandboxLink link) {
   claimed_ = true;
   started_ = true;
   keeper_.hand_over(link_.number, *this);
+  if (is_shell()) keeper_.settle({.run = link_.number, .lasting = spec_.lasting});
   if (const auto asked = start_request().limits; !asked.same_group_limits(LimitNumbers::from(Limits{}))) {
     keeper_.limit({.run = link_.number, .limits = asked});
     if (!co_await limited_.wait_until(asked_ + kStartTime)) {
@@ -154,7 +166,7 @@ void Run::begin() {
 void Run::walls_are_up() {
   up_ = Clock::now();
   running_ = up_;
-  if (!is_shell()) arm_wall_limit();
+  if (!is_shell()) arm_wall_limit(spec_.limits.wall);
   begun_.set();
   ready_.set();
 }
@@ -190,20 +202,45 @@ net::awaitable<void> Run::ask_usage() {
   co_await usage_heard_.wait_until(Clock::now() + kAnswerTime);
 }
 
-void Run::send_cell(std::string code) {
+void Run::send_cell(CellTask task) {
   if (ended_event_.is_set() || failure_) return cell_over();
-  if (!task_sent_) return early_cells_.push_back(std::move(code));  // the sandbox is still being made
-  arm_wall_limit();
-  send(wire::make_frame(wire::TaskType::run_cell, wire::RunCell{.code = std::move(code)}));
+  if (!task_sent_) return early_cells_.push_back(std::move(task));  // the sandbox is still being made
+  cell_runs_ = true;
+  cell_timed_out_ = false;
+  cell_is_command_ = task.what.is_command;
+  python_.reset();
+  denials_ = {};
+  cell_began_ = Clock::now();
+  cell_began_at_ns_ = now_ns();
+  cell_output_before_ = output_bytes_;
+  const auto reading = link_.meter ? link_.meter.read() : Result<CgroupMeter::Reading>(CgroupMeter::Reading{});
+  if (link_.meter && reading) usage_.cpu_us = reading->cpu_us - std::min(link_.cpu_before_us, reading->cpu_us);
+  cell_cpu_before_us_ = usage_.cpu_us;
+  cell_wall_ = task.timeout.value_or(spec_.limits.wall);
+  arm_wall_limit(cell_wall_);
+  watch_timer_.cancel();
+  if (spec_.lasting || spec_.into != 0) {
+    send(wire::make_frame(wire::TaskType::run_in_session, task.what));
+  } else {
+    send(wire::make_frame(wire::TaskType::run_cell, wire::RunCell{.code = std::move(task.what.code)}));
+  }
 }
 
-void Run::run_cell(std::string code, std::function<void()> done) {
+void Run::run_cell(CellTask task, std::function<void()> done) {
   cells_done_.push_back(std::move(done));
-  send_cell(std::move(code));
+  send_cell(std::move(task));
 }
+
+net::awaitable<bool> Run::wait_until_ready() {
+  co_await ready_.wait();
+  co_return !failure_;
+}
+
+std::uint64_t Run::cell_cpu_us() const { return usage_.cpu_us - std::min(cell_cpu_before_us_, usage_.cpu_us); }
 
 void Run::cell_over() {
   if (cells_done_.empty()) return;
+  cell_runs_ = false;
   const auto done = std::move(cells_done_.front());
   cells_done_.pop_front();
   done();
@@ -218,13 +255,21 @@ void Run::end(Ended reason) {
   if (!started_ && reason == Ended::cancelled) fail_early();
 }
 
-void Run::arm_wall_limit() {
-  wall_timer_.expires_after(spec_.limits.wall);
+void Run::arm_wall_limit(std::chrono::milliseconds after) {
+  wall_timer_.expires_after(after);
   const std::weak_ptr<Run> weak = weak_from_this();
   wall_timer_.async_wait([weak](const boost::system::error_code& failed) {
     if (failed) return;
-    if (const auto self = weak.lock()) self->end(Ended::wall_limit);
+    if (const auto self = weak.lock()) self->wall_limit_reached();
   });
+}
+
+// A session keeps its variables when the cell lets itself be interrupted.
+void Run::wall_limit_reached() {
+  const bool session = spec_.lasting || spec_.into != 0;
+  if (!session || std::exchange(cell_timed_out_, true)) return end(Ended::wall_limit);
+  interrupt();
+  arm_wall_limit(kPolite);
 }
 
 net::awaitable<void> Run::answer_denials() {
@@ -242,17 +287,21 @@ net::awaitable<void> Run::answer_denials() {
 net::awaitable<void> Run::watch_usage() {
   const bool weaker = keeper_.hello().cgroup.empty();
   while (!over_ && !ended_event_.is_set()) {
-    const auto used = std::chrono::milliseconds(usage_.cpu_us / 1000);
+    const bool idle = is_shell() && !cell_runs_ && !weaker;  // nothing to watch before the next cell
+    const auto used = std::chrono::milliseconds(cell_cpu_us() / 1000);
     const auto left = spec_.limits.cpu > used ? spec_.limits.cpu - used : std::chrono::milliseconds(0);
     const auto earliest = std::chrono::milliseconds(left.count() * 100 / std::max(spec_.limits.cpu_percent, 1U));
-    watch_timer_.expires_after(weaker ? kWeakerInterval : std::max(earliest, kShortestInterval));
-    boost::system::error_code failed;
-    co_await watch_timer_.async_wait(net::redirect_error(net::use_awaitable, failed));
-    if (failed) co_return;
+    if (idle) {
+      watch_timer_.expires_at(Clock::time_point::max());
+    } else {
+      watch_timer_.expires_after(weaker ? kWeakerInterval : std::max(earliest, kShortestInterval));
+    }
+    boost::system::error_code woken;  // by the end, or by the next cell
+    co_await watch_timer_.async_wait(net::redirect_error(net::use_awaitable, woken));
+    if (woken) continue;
     keeper_.ask_usage({.run = link_.number});
     watch_timer_.expires_after(kShortestInterval);  // the answer comes meanwhile
-    co_await watch_timer_.async_wait(net::redirect_error(net::use_awaitable, failed));
-    if (failed) co_return;
+    co_await watch_timer_.async_wait(net::redirect_error(net::use_awaitable, woken));
   }
 }
 
@@ -262,8 +311,9 @@ void Run::on_usage(const UsageNumbers& usage) {
   usage_ = usage;
   usage_.cpu_us -= std::min(link_.cpu_before_us, usage.cpu_us);
   usage_.peak_memory = peak;
+  usage_.oom_kills -= std::min(oom_kills_before_, usage_.oom_kills);
   usage_heard_.set();
-  if (usage_.cpu_us / 1000 >= static_cast<std::uint64_t>(spec_.limits.cpu.count())) end(Ended::cpu_limit);
+  if (cell_cpu_us() / 1000 >= static_cast<std::uint64_t>(spec_.limits.cpu.count())) end(Ended::cpu_limit);
   if (usage.from_cgroup) return;  // the kernel sees to the rest
   if (usage.memory_now > spec_.limits.memory.count) end(Ended::memory_limit);
   if (usage.processes > spec_.limits.processes) end(Ended::process_limit);
@@ -272,6 +322,7 @@ void Run::on_usage(const UsageNumbers& usage) {
 void Run::on_started(const StartedReply& reply, std::vector<UniqueFd> fds) {
   started_ = true;
   link_.adopt(reply, std::move(fds));
+  if (spec_.into != 0) link_.meter = std::move(spec_.meter);
   begun_.set();
 }
 
@@ -293,6 +344,7 @@ void Run::on_exited(const ExitedReply& reply) {
     wait_status_ = reply.wait_status;
     usage_ = reply.usage;
     usage_.cpu_us -= std::min(link_.cpu_before_us, usage_.cpu_us);
+    usage_.oom_kills -= std::min(oom_kills_before_, usage_.oom_kills);
     usage_.peak_memory = std::max(usage_.peak_memory, before.peak_memory);
     if (!usage_.from_cgroup) usage_.processes = std::max(usage_.processes, before.processes);
     finished_ = Clock::now();

@@ -30,7 +30,7 @@ class RunSink {
   virtual ~RunSink() = default;
   virtual void on_output(wire::OutputEvent event) = 0;
   virtual void on_file(CollectedFile file) = 0;
-  virtual void on_cell_done(wire::CellStatus status) = 0;
+  virtual void on_cell_done(wire::CellStatus status, wire::Record record) = 0;
 };
 
 // A thread for what would hold up other runs; made when it is first needed.
@@ -45,6 +45,12 @@ class Workers {
   std::optional<net::thread_pool> pool_;
 };
 
+// One cell of a shell.
+struct CellTask {
+  wire::RunInSession what;
+  std::optional<std::chrono::milliseconds> timeout;  // instead of the shell's own
+};
+
 struct RunSpec {
   wire::RunRequest request;
   std::vector<wire::PutFile> files;
@@ -56,6 +62,11 @@ struct RunSpec {
   std::uint64_t validation_us = 0;
   std::uint64_t waited_us = 0;  // for a free slot
   bool others_follow = false;   // more starts are waiting
+  // Of sessions: a sandbox that outlives its interpreter, and the interpreters that come after the first.
+  bool lasting = false;
+  std::uint64_t into = 0;  // the lasting sandbox to start in
+  CgroupMeter meter;       // of that sandbox
+  bool tell_all = false;   // the sink caps the output; a program is not ended for talking
 };
 
 // A failure of ours, with the step at which it happened.
@@ -81,7 +92,15 @@ class Run final : public KeeperListener, public std::enable_shared_from_this<Run
   void cancel() { end(Ended::cancelled); }
   void interrupt();
   // `done` is called when the cell is over, or the whole shell.
-  void run_cell(std::string code, std::function<void()> done);
+  void run_cell(CellTask task, std::function<void()> done);
+  // For whoever goes on with a lasting sandbox.
+  [[nodiscard]] std::uint64_t sandbox() const { return spec_.into != 0 ? spec_.into : link_.number; }
+  [[nodiscard]] int workspace() const { return link_.workspace.get(); }
+  [[nodiscard]] const Limits& limits() const { return spec_.limits; }
+  [[nodiscard]] std::uint32_t template_index() const { return spec_.template_index; }
+  CgroupMeter take_meter() { return std::move(link_.meter); }
+  UniqueFd take_workspace() { return std::move(link_.workspace); }
+  net::awaitable<bool> wait_until_ready();  // false: it never was
 
  private:
   void on_started(const StartedReply& reply, std::vector<UniqueFd> fds) override;
@@ -98,15 +117,19 @@ class Run final : public KeeperListener, public std::enable_shared_from_this<Run
   void walls_are_up();
   void end(Ended reason);
   void fail_early();
-  void arm_wall_limit();
+  void arm_wall_limit(std::chrono::milliseconds after);
+  void wall_limit_reached();
   void send_task();
   net::awaitable<void> send_files();
-  void send_cell(std::string code);
+  void send_cell(CellTask task);
+  wire::Record make_cell_record(const wire::CellDone& done);
+  [[nodiscard]] std::uint64_t cell_cpu_us() const;
   void cell_over();
   void send(std::string frame);
   net::awaitable<void> send_rest();
   net::awaitable<void> feed_input();
   net::awaitable<void> read_stream(net::posix::stream_descriptor& from, wire::Stream stream);
+  void drain_streams();
   bool read_available(net::posix::stream_descriptor& from, wire::Stream stream);
   net::awaitable<void> read_control();
   bool handle_frame(const wire::Frame& frame);
@@ -144,11 +167,20 @@ class Run final : public KeeperListener, public std::enable_shared_from_this<Run
   Event drained_;      // both streams are at their end
   Event usage_heard_;
   int open_streams_ = 2;
-  std::deque<std::string> early_cells_;  // that came before the shell could take them
+  std::deque<CellTask> early_cells_;  // that came before the shell could take them
   std::deque<std::function<void()>> cells_done_;
   std::string outgoing_;  // to the runner
   bool writing_ = false;
   bool task_sent_ = false;
+  bool cell_runs_ = false;
+  bool cell_is_command_ = false;
+  bool cell_timed_out_ = false;  // and was interrupted
+  std::chrono::milliseconds cell_wall_{0};
+  Clock::time_point cell_began_;
+  std::int64_t cell_began_at_ns_ = 0;
+  std::uint64_t cell_cpu_before_us_ = 0;
+  std::uint64_t cell_output_before_ = 0;
+  std::uint64_t oom_kills_before_ = 0;  // by earlier interpreters of the sandbox
 
   std::optional<StartFailure> failure_;
   std::optional<wire::PythonError> python_;

@@ -1,4 +1,6 @@
 // The last step of a run: everything that was seen, put into its record.
+#include <sys/wait.h>
+
 #include <algorithm>
 
 #include "base/id.h"
@@ -7,6 +9,9 @@
 
 namespace hutch {
 namespace {
+
+constexpr const char* kWeakerNotice =
+    "limits are weaker: no control groups here, so rlimits and a watchdog stand in (--weaker-limits)";
 
 std::uint64_t us_between(Clock::time_point begin, Clock::time_point end) {
   const auto span = std::chrono::duration_cast<std::chrono::microseconds>(end - begin).count();
@@ -35,7 +40,7 @@ wire::Record Run::make_record(const Collection& files) {
                       .files_truncated = files.truncated,
                       .error = verdict.error};
   record.usage = {.wall_us = execution_us,
-                  .cpu_us = usage_.cpu_us,
+                  .cpu_us = cell_cpu_us(),
                   .peak_memory = usage_.peak_memory,
                   .scratch_used = files.scratch_used,
                   .output = output_bytes_,
@@ -49,9 +54,58 @@ wire::Record Run::make_record(const Collection& files) {
   record.walls = walls();
   record.denials = denials_.report();
   if (!usage_.from_cgroup) {
-    record.notices.emplace_back(
-        "limits are weaker: no control groups here, so rlimits and a watchdog stand in (--weaker-limits)");
+    record.notices.emplace_back(kWeakerNotice);
   }
+  return record;
+}
+
+// Of one cell; the shell goes on.
+wire::Record Run::make_cell_record(const wire::CellDone& done) {
+  finished_ = Clock::now();
+  const std::uint64_t wall_us = us_between(cell_began_, finished_);
+  if (link_.meter) {
+    if (const auto reading = link_.meter.read()) {
+      usage_.cpu_us = reading->cpu_us - std::min(link_.cpu_before_us, reading->cpu_us);
+      usage_.peak_memory = reading->peak_memory;
+      usage_.from_cgroup = true;
+    }
+  }
+  const bool failed = python_.has_value() || done.status == wire::CellStatus::error;
+  const int code = done.exit_code != 0 ? done.exit_code : failed ? 1 : 0;
+  Limits limits = spec_.limits;
+  limits.wall = cell_wall_;
+  const Verdict verdict = judge({.ended = cell_timed_out_ ? Ended::wall_limit : Ended::by_itself,
+                                 .wait_status = W_EXITCODE(code, 0),
+                                 .limits = limits,
+                                 .usage = usage_,
+                                 .wall_ms = wall_us / 1000,
+                                 .output_bytes = output_bytes_ - cell_output_before_,
+                                 .python = python_});
+  wire::Record record{.execution_id = {},
+                      .status = verdict.status,
+                      .template_name = spec_.request.template_name,
+                      .started_at_ns = cell_began_at_ns_,
+                      .exit_code = verdict.exit_code,
+                      .warm = true,
+                      .error = verdict.error};
+  if (record.error) record.error->state = "kept";
+  if (cell_is_command_ && record.error && record.error->category == "system_exit") {
+    record.error->category = "process_exit";
+    record.error->code = "nonzero_exit";
+    record.error->message = "The command exited with code " + std::to_string(code) + ".";
+    record.error->hint = "Its output says why.";
+    record.error->fix = "change_code";
+  }
+  record.usage = {.wall_us = wall_us,
+                  .cpu_us = cell_cpu_us(),
+                  .peak_memory = usage_.peak_memory,
+                  .output = output_bytes_ - cell_output_before_,
+                  .memory_source = usage_.from_cgroup ? "cgroup" : "watchdog"};
+  record.phases = {.execution_us = wall_us, .total_us = wall_us};
+  record.steps = {{.name = "run the cell", .duration_us = wall_us}};
+  record.walls = walls();
+  record.denials = denials_.report();
+  if (!usage_.from_cgroup) record.notices.emplace_back(kWeakerNotice);
   return record;
 }
 

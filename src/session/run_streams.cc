@@ -105,10 +105,23 @@ bool Run::read_available(net::posix::stream_descriptor& from, wire::Stream strea
   return true;
 }
 
+// What it wrote is in the pipes by now; what others go on writing is not waited for.
+void Run::drain_streams() {
+  for (int i = 0; i < kMostLastReads && open_streams_ > 0; ++i) {
+    const std::uint64_t before = output_bytes_;
+    read_available(link_.output, wire::Stream::out);
+    read_available(link_.error, wire::Stream::err);
+    if (output_bytes_ == before) break;
+  }
+}
+
 // The cap counts bytes, not lines, over both streams; what is beyond it ends the run.
 void Run::keep_output(wire::Stream stream, std::string_view data) {
   if (over_) return;
   output_bytes_ += data.size();
+  if (spec_.tell_all) {
+    return sink_.on_output({.stream = stream, .at_us = us_since(spec_.arrived), .data = std::string(data)});
+  }
   const std::uint64_t room = spec_.limits.output.count - kept_bytes_;
   const std::string_view kept = data.substr(0, room);
   if (kept.size() < data.size()) {
@@ -151,7 +164,8 @@ bool Run::handle_frame(const wire::Frame& frame) {
       const auto message = wire::decode<wire::CellDone>(frame.payload);
       if (!message || cells_done_.empty()) return false;  // of a cell that nobody sent
       wall_timer_.cancel();
-      sink_.on_cell_done(message->status);
+      drain_streams();
+      sink_.on_cell_done(message->status, make_cell_record(*message));
       cell_over();
       return true;
     }
@@ -164,13 +178,7 @@ bool Run::handle_frame(const wire::Frame& frame) {
       if (said > up_ && said < finished_) running_ = said;
       wait_status_ = W_EXITCODE(message->exit_code, 0);
       wall_timer_.cancel();
-      // What it wrote is in the pipes by now; what others go on writing is not waited for.
-      for (int i = 0; i < kMostLastReads && open_streams_ > 0; ++i) {
-        const std::uint64_t before = output_bytes_;
-        read_available(link_.output, wire::Stream::out);
-        read_available(link_.error, wire::Stream::err);
-        if (output_bytes_ == before) break;
-      }
+      drain_streams();
       ended_event_.set();
       return false;
     }

@@ -25,18 +25,13 @@ constexpr std::size_t kDeepest = 32;
 constexpr std::size_t kLongestPath = 1'024;
 constexpr auto kTimeToCollect = std::chrono::seconds(2);
 
-UniqueFd open_beneath(int directory, const std::string& path, int flags) {
-  const kernel::OpenHow how{.flags = static_cast<std::uint64_t>(flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK),
-                            .resolve = kernel::kResolveBeneath | kernel::kResolveNoSymlinks |
-                                       kernel::kResolveNoMagicLinks | kernel::kResolveNoXdev};
-  return UniqueFd{kernel::openat2(directory, path.c_str(), how)};
-}
-
 struct Walk {
   int workspace;
   bool keep_open;
   std::uint64_t room;
   std::chrono::steady_clock::time_point deadline;
+  FileStamps* known = nullptr;  // files that look as they did are left out
+  FileStamps* seen = nullptr;
   Collection result;
   std::size_t entries = 0;
 
@@ -55,7 +50,22 @@ std::string hash_content(const Walk& walk, int file) {
   }
 }
 
+std::int64_t nanoseconds(const timespec& time) { return std::int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec; }
+
+bool looks_unchanged(Walk& walk, const std::string& path) {
+  struct stat status{};
+  if (::fstatat(walk.workspace, path.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) return false;
+  const FileStamp stamp{.size = static_cast<std::uint64_t>(status.st_size),
+                        .inode = status.st_ino,
+                        .modified_ns = nanoseconds(status.st_mtim),
+                        .changed_ns = nanoseconds(status.st_ctim)};
+  (*walk.seen)[path] = stamp;
+  const auto before = walk.known->find(path);
+  return before != walk.known->end() && before->second == stamp;
+}
+
 void add_file(Walk& walk, const std::string& path) {
+  if (walk.known != nullptr && looks_unchanged(walk, path)) return;
   CollectedFile file;
   file.entry.path = path;
   file.content = open_beneath(walk.workspace, path, O_RDONLY);
@@ -78,9 +88,14 @@ void add_file(Walk& walk, const std::string& path) {
     return;
   }
   file.entry.size = static_cast<std::uint64_t>(status.st_size);
-  file.entry.modified_ns = std::int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec;
+  file.entry.modified_ns = nanoseconds(status.st_mtim);
   if (!walk.keep_open) file.content.reset();
   walk.result.files.push_back(std::move(file));
+}
+
+std::uint64_t used_bytes(int workspace) {
+  struct statvfs space{};
+  return ::fstatvfs(workspace, &space) == 0 ? (space.f_blocks - space.f_bfree) * space.f_frsize : 0;
 }
 
 // Breadth first, so that a chain of a thousand directories does not hide the files at the top.
@@ -123,6 +138,38 @@ void walk_all(Walk& walk) {
 
 }  // namespace
 
+UniqueFd open_beneath(int workspace, const std::string& path, int flags) {
+  const int quick = (flags & O_PATH) != 0 ? 0 : O_NONBLOCK;  // a FIFO must not hold us up
+  const kernel::OpenHow how{.flags = static_cast<std::uint64_t>(flags | O_CLOEXEC | O_NOFOLLOW | quick),
+                            .resolve = kernel::kResolveBeneath | kernel::kResolveNoSymlinks |
+                                       kernel::kResolveNoMagicLinks | kernel::kResolveNoXdev};
+  return UniqueFd{kernel::openat2(workspace, path.empty() ? "." : path.c_str(), how)};
+}
+
+Collection collect_changes(int workspace, FileStamps& known, Bytes most) {
+  FileStamps seen;
+  Walk walk{.workspace = workspace,
+            .keep_open = false,
+            .room = most.count,
+            .deadline = std::chrono::steady_clock::now() + kTimeToCollect,
+            .known = &known,
+            .seen = &seen};
+  walk_all(walk);
+  for (auto& file : walk.result.files) {
+    if (known.contains(file.entry.path)) file.entry.change = wire::Change::modified;
+  }
+  if (!walk.result.truncated) {
+    for (const auto& [path, stamp] : known) {
+      if (seen.contains(path)) continue;
+      walk.result.files.push_back({.entry = {.path = path, .change = wire::Change::deleted}});
+    }
+  }
+  known = std::move(seen);
+  std::ranges::sort(walk.result.files, {}, [](const CollectedFile& file) { return file.entry.path; });
+  walk.result.scratch_used = used_bytes(workspace);
+  return std::move(walk.result);
+}
+
 Collection collect_files(int workspace, const std::map<std::string, std::string>& inputs, bool keep_open, Bytes most) {
   Walk walk{.workspace = workspace,
             .keep_open = keep_open,
@@ -143,10 +190,7 @@ Collection collect_files(int workspace, const std::map<std::string, std::string>
     }
   }
   std::ranges::sort(walk.result.files, {}, [](const CollectedFile& file) { return file.entry.path; });
-  struct statvfs space{};
-  if (::fstatvfs(workspace, &space) == 0) {
-    walk.result.scratch_used = (space.f_blocks - space.f_bfree) * space.f_frsize;
-  }
+  walk.result.scratch_used = used_bytes(workspace);
   return std::move(walk.result);
 }
 

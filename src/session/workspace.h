@@ -30,8 +30,22 @@ struct Collection {
 // under several names. Beyond it a file is listed without hash and content.
 Collection collect_files(int workspace, const std::map<std::string, std::string>& inputs, bool keep_open, Bytes most);
 
+// What tells a file from what it was: enough to see a change without reading the content.
+struct FileStamp {
+  std::uint64_t size = 0, inode = 0;
+  std::int64_t modified_ns = 0, changed_ns = 0;
+  bool operator==(const FileStamp&) const = default;
+};
+using FileStamps = std::map<std::string, FileStamp>;
+
+// What was created, changed or deleted since `known`, which is brought up to date. Only that is hashed.
+Collection collect_changes(int workspace, FileStamps& known, Bytes most);
+
 // True when nothing was ever put there: the common case, told without a walk.
 bool is_empty(int workspace);
+
+// A file or directory beneath the workspace, no link followed on the way; an empty path is the workspace itself.
+UniqueFd open_beneath(int workspace, const std::string& path, int flags);
 
 // A path that a client may name for a file in the workspace: relative, no empty or dot parts, no control bytes.
 Result<void> check_workspace_path(std::string_view path);

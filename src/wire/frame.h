@@ -48,9 +48,8 @@ class FrameBuffer {
   std::size_t at_ = 0;
 };
 
-template <class Type, class T>
-std::string make_frame(Type type, const T& message) {
-  std::string payload = encode(message);
+template <class Type>
+std::string make_raw_frame(Type type, std::string_view payload) {
   const auto length = static_cast<std::uint32_t>(payload.size() + 1);
   std::string frame;
   frame.reserve(payload.size() + 5);
@@ -58,6 +57,11 @@ std::string make_frame(Type type, const T& message) {
   frame.push_back(static_cast<char>(type));
   frame += payload;
   return frame;
+}
+
+template <class Type, class T>
+std::string make_frame(Type type, const T& message) {
+  return make_raw_frame(type, encode(message));
 }
 
 }  // namespace hutch::wire

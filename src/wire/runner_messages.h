@@ -16,7 +16,7 @@ inline constexpr std::uint32_t kMaxRunnerFrame = 1U << 20;  // what a sandbox ma
 inline constexpr std::uint32_t kMaxTaskFrame = 16U << 20;   // what we send into a sandbox at once
 
 // Engine to runner.
-enum class TaskType : std::uint8_t { put_file = 1, run_script = 2, open_shell = 3, run_cell = 4 };
+enum class TaskType : std::uint8_t { put_file = 1, run_script, open_shell, run_cell, run_in_session, open_porter };
 
 // One piece of a file for /workspace; pieces of one file follow each other.
 struct PutFile {
@@ -61,6 +61,27 @@ struct RunCell {
   void fields(A& a) {
     a(code);
   }
+};
+
+// What a cell finds on its standard input: nothing, a text, or what a client sends while it runs.
+enum class CellInput : std::uint8_t { none, text, live, last = live };
+
+// A cell of a session, or a command for its shell.
+struct RunInSession {
+  std::string code;
+  bool is_command = false;
+  CellInput input = CellInput::none;
+  std::string input_text;
+  template <class A>
+  void fields(A& a) {
+    a(code), a(is_command), a(input), a(input_text);
+  }
+};
+
+// Become the one who changes files for the file API; wire/porter_messages.h follows.
+struct OpenPorter {
+  template <class A>
+  void fields(A&) {}
 };
 
 // Runner to engine. `ready` and `setup_failed` are sent by our own code before the first user instruction.
@@ -118,9 +139,10 @@ enum class CellStatus : std::uint8_t { ok, error, incomplete, exit, last = exit 
 
 struct CellDone {
   CellStatus status = CellStatus::ok;
+  std::uint8_t exit_code = 0;  // of a command, or of the whole shell
   template <class A>
   void fields(A& a) {
-    a(status);
+    a(status), a(exit_code);
   }
 };
 

@@ -152,6 +152,12 @@ bool KeeperLoop::receive_request() {
       handle_limit(*request);
       return true;
     }
+    case KeeperRequestKind::settle: {
+      auto request = wire::decode<SettleRequest>(payload);
+      if (!request) return false;
+      handle_settle(*request);
+      return true;
+    }
     case KeeperRequestKind::measure: {
       auto request = wire::decode<MeasureRequest>(payload);
       if (!request || request->template_index >= prepared_.size()) return false;
@@ -177,9 +183,16 @@ bool KeeperLoop::receive_request() {
 }
 
 void KeeperLoop::handle_signal(const SignalRequest& request) {
+  if (const auto guest = guests_.find(request.run); guest != guests_.end()) {
+    const auto host = sandboxes_.find(guest->second.host);
+    if (request.signal == SIGKILL && !guest->second.helper && host != sandboxes_.end()) kill_program(host->second);
+    ::kill(guest->second.process, request.signal);
+    return;
+  }
   const auto found = sandboxes_.find(request.run);
   if (found == sandboxes_.end()) return;
   auto& sandbox = found->second;
+  if (request.signal == SIGKILL && sandbox.lasting && sandbox.shell.cgroup()) return kill_program(sandbox);
   if (request.signal == SIGKILL) {
     sandbox.shell.kill();
     if (!sandbox.shell.cgroup()) return;
@@ -193,7 +206,8 @@ void KeeperLoop::handle_signal(const SignalRequest& request) {
 }
 
 void KeeperLoop::handle_usage(const UsageRequest& request) {
-  const auto found = sandboxes_.find(request.run);
+  const auto guest = guests_.find(request.run);
+  const auto found = sandboxes_.find(guest != guests_.end() ? guest->second.host : request.run);
   if (found == sandboxes_.end()) return;
   auto& sandbox = found->second;
   if (request.forget_peak && sandbox.shell.cgroup()) sandbox.shell.cgroup()->forget_peak();
@@ -213,8 +227,9 @@ void KeeperLoop::handle_limit(const LimitRequest& request) {
 }
 
 void KeeperLoop::handle_release(std::uint64_t run) {
+  if (const auto guest = guests_.find(run); guest != guests_.end()) ::kill(guest->second.process, SIGKILL);
   const auto found = sandboxes_.find(run);
-  if (found == sandboxes_.end()) {  // it never came to be
+  if (found == sandboxes_.end()) {  // it never came to be, or was a guest
     return send_packet(engine_.get(), KeeperReplyKind::gone, GoneReply{.run = run}, {});
   }
   found->second.shell.kill();
@@ -287,6 +302,10 @@ void KeeperLoop::reap() {
     }
     const std::uint64_t run = known->second;
     by_process_.erase(known);
+    if (guests_.contains(run)) {
+      guest_ended(run, status);
+      continue;
+    }
     process_ended(pid, run, sandboxes_.at(run), status, used);
   }
 }
@@ -302,9 +321,14 @@ void KeeperLoop::process_ended(pid_t pid, std::uint64_t run, Sandbox& sandbox, i
       words.usage.cpu_us = std::max(words.usage.cpu_us, microseconds(used.ru_utime) + microseconds(used.ru_stime));
       words.usage.peak_memory = std::max(words.usage.peak_memory, static_cast<std::uint64_t>(used.ru_maxrss) << 10);
     }
+    if (sandbox.lasting && sandbox.shell.cgroup() && !sandbox.init_gone && !sandbox.released) {
+      kill_program(sandbox);
+      return send_packet(engine_.get(), KeeperReplyKind::exited, words, {});
+    }
     if (!sandbox.init_gone) sandbox.shell.kill();
   } else {
     sandbox.init_gone = true;
+    if (sandbox.lasting && sandbox.runner_gone) return;  // its end was told before
   }
   if (!sandbox.runner_gone || !sandbox.init_gone || sandbox.released) return;
   if (sandbox.shell.cgroup()) words.usage = usage_of(sandbox);

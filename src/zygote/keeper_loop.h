@@ -62,11 +62,18 @@ class KeeperLoop {
     Shell shell;
     std::uint64_t image = 0;  // memory it shares with its zygote
     pid_t runner = -1;
-    std::uint32_t processes = 0;  // at most
-    ExitedReply last_words;       // of the runner; sent when init is gone too
+    std::uint32_t processes = 0;        // at most
+    ExitedReply last_words;             // of the runner; sent when init is gone too
+    std::vector<std::uint64_t> guests;  // runs that joined later
+    bool lasting = false;
     bool runner_gone = false;
     bool init_gone = false;
     bool released = false;
+  };
+  struct Guest {  // a runner in the lasting sandbox of another run
+    std::uint64_t host = 0;
+    pid_t process = -1;
+    bool helper = false;
   };
 
   bool serve_once();  // false when the engine has hung up
@@ -79,13 +86,18 @@ class KeeperLoop {
     std::uint64_t fork_ns = 0;
   };
   Result<Launched> launch(const StartRequest& request, Shell shell, Step& failed);
-  void tell_started(const StartRequest& request, Launched& launched, bool shell_was_ready);
+  void tell_started(const StartRequest& request, Shell& shell, const Streams& ends, std::uint64_t fork_ns,
+                    bool shell_was_ready);
   static Result<void> make_streams(Streams& runner, Streams& engine);
   Result<void> prepare_template(Prepared& prepared, const Template& source, const StartRequest& request);
   Result<ShellBirth> begin_shell(std::uint32_t index, const Limits& limits, bool with_cgroup, Step fault, Step& failed);
   Result<Shell> take_shell(const StartRequest& request, bool& was_ready, Step& failed);
   Result<ForkReply> start_warm(const StartRequest& request, Shell& shell, const Streams& streams);
   Result<ForkReply> start_cold(const StartRequest& request, Shell& shell, const Streams& streams);
+  void begin_guest(const StartRequest& request);
+  void guest_ended(std::uint64_t run, int wait_status);
+  void kill_program(Sandbox& sandbox);
+  void handle_settle(const SettleRequest& request);
   void handle_signal(const SignalRequest& request);
   void handle_usage(const UsageRequest& request);
   void handle_limit(const LimitRequest& request);
@@ -113,7 +125,8 @@ class KeeperLoop {
   std::optional<Cgroup> next_cgroup_;                           // made in advance
   std::vector<Prepared> prepared_;                              // one per template
   std::map<std::uint64_t, Sandbox> sandboxes_;                  // by the engine's number
-  std::map<pid_t, std::uint64_t> by_process_;                   // init and runner of each, until they are reaped
+  std::map<std::uint64_t, Guest> guests_;                       // by the engine's number
+  std::map<pid_t, std::uint64_t> by_process_;                   // init, runner and guests of each, until reaped
   std::vector<std::uint64_t> dying_;                            // released, and not yet gone
   static constexpr std::uint64_t kFirstOwnNumber = 1ULL << 63;  // of sandboxes the engine never knew
   std::uint64_t next_own_number_ = kFirstOwnNumber;

@@ -14,7 +14,17 @@ namespace hutch {
 
 inline constexpr std::size_t kMostKeeperBytes = 16 << 10;
 
-enum class KeeperRequestKind : std::uint8_t { start, signal, usage, limit, stock, measure, release, last = release };
+enum class KeeperRequestKind : std::uint8_t {
+  start,
+  signal,
+  usage,
+  limit,
+  settle,
+  stock,
+  measure,
+  release,
+  last = release
+};
 
 // Limits as numbers on the wire.
 struct LimitNumbers {
@@ -66,15 +76,19 @@ struct StartRequest {
   bool weaker_limits = false;
   bool in_advance = false;     // nobody waits: the runner says when it is ready for a task
   bool others_follow = false;  // make the next shell while this one's runner is forked
+  bool lasting = false;        // the sandbox outlives its runner, and others may join it
+  std::uint64_t into = 0;      // join the lasting sandbox of that run instead of a new one
+  bool helper = false;         // works for us beside the program, and is spared when that is killed
   LimitNumbers limits;
   Step fault = Step::none;
   template <class A>
   void fields(A& a) {
-    a(run), a(template_index), a(warm), a(weaker_limits), a(in_advance), a(others_follow), a(limits), a(fault);
+    a(run), a(template_index), a(warm), a(weaker_limits), a(in_advance), a(others_follow), a(lasting), a(into);
+    a(helper), a(limits), a(fault);
   }
 };
 
-// A signal to the runner alone, or SIGKILL to the whole sandbox.
+// A signal to the runner alone, or SIGKILL to the whole sandbox; of a lasting one, to everything but init and helpers.
 struct SignalRequest {
   std::uint64_t run = 0;
   std::int32_t signal = 0;
@@ -100,6 +114,16 @@ struct LimitRequest {
   template <class A>
   void fields(A& a) {
     a(run), a(limits);
+  }
+};
+
+// What becomes of a sandbox that was made in advance and is now in use: closed to others, or lasting.
+struct SettleRequest {
+  std::uint64_t run = 0;
+  bool lasting = false;
+  template <class A>
+  void fields(A& a) {
+    a(run), a(lasting);
   }
 };
 
@@ -203,7 +227,7 @@ struct UsageNumbers {
   }
 };
 
-// The runner ended, and every other process of its sandbox with it.
+// The runner ended, and every other process of its sandbox with it; of a lasting one, all but init and helpers.
 struct ExitedReply {
   std::uint64_t run = 0;
   std::int32_t wait_status = 0;

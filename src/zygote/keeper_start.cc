@@ -65,6 +65,7 @@ Result<void> KeeperLoop::prepare_template(Prepared& prepared, const Template& so
 }
 
 void KeeperLoop::begin(const StartRequest& request) {
+  if (request.into != 0) return begin_guest(request);
   if (options_.prepare) prepared_[request.template_index].spare_wanted = 0;  // this is the one it was made for
   bool was_ready = false;
   Step failed = Step::none;
@@ -73,8 +74,9 @@ void KeeperLoop::begin(const StartRequest& request) {
   if (request.others_follow) refill(request.template_index, 1);
   auto launched = launch(request, std::move(*shell), failed);
   if (!launched) return fail(request, failed, launched.error());
-  tell_started(request, *launched, was_ready);
-  launched->sandbox.shell.close_entrances();
+  launched->sandbox.lasting = request.lasting;
+  tell_started(request, launched->sandbox.shell, launched->engine_ends, launched->fork_ns, was_ready);
+  if (!request.in_advance && !request.lasting) launched->sandbox.shell.close_entrances();
   keep(request.run, std::move(launched->sandbox));
   prepared_[request.template_index].spare_failures = 0;
 }
@@ -124,14 +126,13 @@ Result<void> KeeperLoop::make_streams(Streams& runner, Streams& engine) {
   return {};
 }
 
-void KeeperLoop::tell_started(const StartRequest& request, Launched& launched, bool shell_was_ready) {
-  Shell& shell = launched.sandbox.shell;
-  StartedReply reply{.run = request.run, .shell_was_ready = shell_was_ready, .fork_ns = launched.fork_ns};
+void KeeperLoop::tell_started(const StartRequest& request, Shell& shell, const Streams& ends, std::uint64_t fork_ns,
+                              bool shell_was_ready) {
+  StartedReply reply{.run = request.run, .shell_was_ready = shell_was_ready, .fork_ns = fork_ns};
   for (std::size_t step = 0; step < kStepCount; ++step) {
     const std::uint64_t ns = shell.steps().duration_ns[step];
     if (ns != 0) reply.shell_steps.push_back({.step = static_cast<Step>(step), .ns = ns});
   }
-  const auto& ends = launched.engine_ends;
   std::vector<int> attached = {shell.workspace(), ends.input.get(), ends.output.get(), ends.error.get(),
                                ends.control.get()};
   CgroupMeter meter;

@@ -1,0 +1,123 @@
+#include "api/api_error.h"
+
+#include <boost/json.hpp>
+
+#include "api/json_text.h"
+#include "base/utf8.h"
+
+namespace hutch {
+namespace {
+
+namespace json = boost::json;
+
+bool retryable(const ApiError& error) {
+  return error.retry_after.count() > 0 || error.category == "capacity" || error.category == "session_busy" ||
+         error.category == "rate_limited";
+}
+
+json::value or_null(const std::string& text) {
+  return text.empty() ? json::value(nullptr) : json::value(clean_utf8(text));
+}
+
+}  // namespace
+
+ApiError bad_request(std::string message, std::string hint, std::string code) {
+  return {.status = 400,
+          .category = "invalid_request",
+          .code = std::move(code),
+          .message = std::move(message),
+          .hint = std::move(hint)};
+}
+
+ApiError session_missing() {
+  return {.status = 404,
+          .category = "session_not_found",
+          .code = "unknown",
+          .message = "There is no such session.",
+          .hint = "It may have expired. Make a new one with POST /v1/sessions."};
+}
+
+ApiError run_missing() {
+  return {.status = 404,
+          .category = "run_not_found",
+          .code = "unknown",
+          .message = "There is no such run.",
+          .hint = "GET /v1/runs lists the ones that are kept."};
+}
+
+ApiError file_error(unsigned status, std::string code, std::string message) {
+  return {.status = status, .category = "file_error", .code = std::move(code), .message = std::move(message)};
+}
+
+ApiError from_error(const Error& error) {
+  switch (error.code) {
+    case ErrorCode::invalid_argument:
+    case ErrorCode::unsupported:
+      return bad_request(error.message, error.hint);
+    case ErrorCode::not_found:
+      return {.status = 404,
+              .category = "template_not_found",
+              .code = "unknown_template",
+              .message = error.message,
+              .hint = error.hint};
+    case ErrorCode::limit:
+      return {.status = 503,
+              .category = "capacity",
+              .code = "no_slots",
+              .message = error.message,
+              .hint = error.hint,
+              .retry_after = std::chrono::seconds(1)};
+    case ErrorCode::disconnected:
+      return {.status = 409, .category = "cancelled", .code = "user_cancelled", .message = error.message};
+    case ErrorCode::already_exists:
+    case ErrorCode::permission:
+    case ErrorCode::timed_out:
+    case ErrorCode::protocol:
+    case ErrorCode::system:
+    case ErrorCode::internal:
+      break;
+  }
+  return {.status = 500,
+          .category = "internal",
+          .code = "sandbox_start_failed",
+          .message = "The sandbox could not be started.",
+          .hint = "Try once more; the operator finds the reason in the log, under the request id."};
+}
+
+ApiError from_failure(const StartFailure& failure) {
+  if (failure.step == Step::none || failure.retry_after.count() > 0) {
+    ApiError error = from_error(failure.error);
+    if (failure.retry_after.count() > 0) error.retry_after = failure.retry_after;
+    return error;
+  }
+  ApiError error = from_error(make_error(ErrorCode::internal, {}));
+  error.message = "The sandbox could not be started: the step `" + std::string(name_of(failure.step)) + "` failed.";
+  return error;
+}
+
+std::string_view fix_of(const ApiError& error) {
+  if (error.category == "unauthorized") return "ask_operator";
+  if (error.category == "session_not_found") return "new_session";
+  if (error.category == "cancelled") return "none";
+  return retryable(error) || error.status >= 500 ? "wait_and_retry" : "change_code";
+}
+
+Answer to_answer(const ApiError& error, const std::string& request_id) {
+  const auto ms = error.retry_after.count();
+  json::object body{{"category", error.category},
+                    {"code", error.code},
+                    {"message", clean_utf8(error.message)},
+                    {"hint", or_null(error.hint)},
+                    {"fix", fix_of(error)},
+                    {"retryable", retryable(error)},
+                    {"state", nullptr},
+                    {"retry_after_ms", ms > 0 ? json::value(ms) : json::value(nullptr)},
+                    {"request_id", request_id}};
+  Answer answer{.status = error.status, .body = json_text(json::object{{"error", std::move(body)}})};
+  if (ms > 0) answer.headers.emplace_back("Retry-After", std::to_string((ms + 999) / 1000));
+  if (!error.allow.empty()) answer.headers.emplace_back("Allow", error.allow);
+  if (error.status == 401) answer.headers.emplace_back("WWW-Authenticate", "Bearer");
+  return answer;
+}
+
+}  // namespace hutch

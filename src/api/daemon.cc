@@ -1,0 +1,439 @@
+#include "api/daemon.h"
+
+#include <algorithm>
+#include <boost/asio/ip/address.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/json.hpp>
+
+#include "api/json_text.h"
+#include "api/routes.h"
+#include "api/run_json.h"
+#include "base/log.h"
+#include "base/utf8.h"
+
+namespace hutch {
+namespace {
+
+constexpr std::string_view kLocalKey = "local";
+constexpr auto kMinute = std::chrono::minutes(1);
+constexpr auto kLook = std::chrono::milliseconds(200);
+constexpr std::int64_t kSecond = 1'000'000'000;
+
+ApiError unauthorized(std::string code, std::string message) {
+  return {.status = 401,
+          .category = "unauthorized",
+          .code = std::move(code),
+          .message = std::move(message),
+          .hint = "Send the header Authorization: Bearer hutch_...; `hutch key create` makes a key."};
+}
+
+bool has_scope(const KeyScopes& scopes, Scope scope) {
+  switch (scope) {
+    case Scope::none:
+    case Scope::any:
+      return true;
+    case Scope::run:
+      return scopes.run;
+    case Scope::files:
+      return scopes.files;
+    case Scope::admin:
+      return scopes.admin;
+  }
+  return false;
+}
+
+std::string_view name_of(Scope scope) {
+  return scope == Scope::run ? "run" : scope == Scope::files ? "files" : scope == Scope::admin ? "admin" : "any";
+}
+
+// Its name without the port.
+std::string_view bare_host(std::string_view host) {
+  if (host.starts_with('[')) return host.substr(0, host.find(']') + 1);
+  return host.substr(0, host.rfind(':'));
+}
+
+bool is_address(std::string_view host) {
+  if (host.size() > 2 && host.front() == '[' && host.back() == ']') host = host.substr(1, host.size() - 2);
+  boost::system::error_code failed;
+  net::ip::make_address(std::string(host), failed);
+  return !failed;
+}
+
+bool is_own_fault(const LiveRun& run) {
+  return run.failure() && run.failure()->error.code != ErrorCode::disconnected &&
+         run.failure()->retry_after.count() == 0;
+}
+
+}  // namespace
+
+Daemon::Daemon(const ServeSettings& how, Engine& engine_, Stores& stores_, std::string version_)
+    : settings(how),
+      engine(engine_),
+      stores(stores_),
+      hub(engine_, {.caps = how.caps, .sessions_directory = how.data / "sessions"}),
+      version(std::move(version_)) {
+  hub.on_run_finished = [this](LiveRun& run) { store_run(run); };
+  hub.on_session_changed = [this](Session& session) {
+    const bool files = session.settings().persist;
+    store_session(session, files ? "files_kept" : "lost");  // what is true of it if we die now
+  };
+  hub.on_session_ended = [this](Session& session, std::string_view reason) {
+    log::info("session ended", {{"session", session.settings().id}, {"reason", std::string(reason)}});
+    if (auto removed = stores.sessions.remove(session.settings().id); !removed) {
+      log::error("session not removed", {{"error", removed.error().message}});
+    }
+  };
+}
+
+net::awaitable<void> Daemon::handle(HttpExchange& exchange) {
+  const auto begin = Clock::now();
+  std::string key_id;
+  auto handled = co_await dispatch(exchange, key_id);
+  unsigned status = 200;
+  if (!handled) {
+    status = handled.error().status;
+    if (status >= 500 && status != 503) {
+      log::error("request failed", {{"request", exchange.request_id}, {"error", handled.error().message}});
+    }
+    if (!exchange.answered()) co_await exchange.answer(to_answer(handled.error(), exchange.request_id));
+  }
+  const auto us = std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - begin).count();
+  ++metrics.answers_by_status[status];
+  metrics.request_seconds.add(static_cast<double>(us) / 1e6);
+  if (status == 401 || status == 403 || status == 421) {
+    log::warning("request refused",
+                 {{"request", exchange.request_id}, {"status", std::to_string(status)}, {"key", key_id}});
+  }
+}
+
+Handled Daemon::check_origin(const HttpRequest& request) const {
+  if (!request.repeated.empty() && std::ranges::find(request.repeated, "host") != request.repeated.end()) {
+    return std::unexpected(bad_request("More than one Host header."));
+  }
+  const std::string_view host = request.header("host");
+  if (!request.from_owner) {
+    if (host.empty()) return std::unexpected(bad_request("The Host header is missing."));
+    const std::string_view name = bare_host(host);
+    const auto listed = [&](const std::string& known) { return known == host || known == name; };
+    const bool own = is_loopback_host(host) || (public_listener && is_address(name));
+    if (!own && std::ranges::none_of(settings.hosts, listed)) {
+      return std::unexpected(ApiError{.status = 421,
+                                      .category = "invalid_request",
+                                      .code = "wrong_host",
+                                      .message = "This daemon does not answer to that host name.",
+                                      .hint = "The operator adds names with serve.hosts."});
+    }
+  }
+  const std::string_view origin = request.header("origin");
+  if (!origin.empty() && std::ranges::find(settings.origins, origin) == settings.origins.end()) {
+    return std::unexpected(ApiError{.status = 403,
+                                    .category = "unauthorized",
+                                    .code = "origin_not_allowed",
+                                    .message = "Pages of that origin may not call this daemon.",
+                                    .hint = "The operator adds origins with serve.origins."});
+  }
+  return {};
+}
+
+Api<Caller> Daemon::authenticate(const HttpExchange& exchange) {
+  const auto& request = exchange.request();
+  std::string_view presented = request.header("authorization");
+  if (presented.starts_with("Bearer ") || presented.starts_with("bearer ")) {
+    presented.remove_prefix(7);
+  } else if (!presented.empty()) {
+    return std::unexpected(unauthorized("bad_token", "The Authorization header is not of the form `Bearer KEY`."));
+  } else {
+    presented = request.header("x-api-key");
+  }
+  if (presented.empty() && request.from_owner) {
+    return Caller{
+        .key = {.id = std::string(kLocalKey), .name = "local", .scopes = {.run = true, .files = true, .admin = true}}};
+  }
+  if (presented.empty()) return std::unexpected(unauthorized("missing_token", "A key is needed."));
+  auto key = stores.keys.find(presented);
+  if (!key) {
+    log::error("keys cannot be read", {{"error", key.error().message}});
+    return std::unexpected(ApiError{.message = "The keys cannot be read."});
+  }
+  if (!*key) return std::unexpected(unauthorized("bad_token", "That key is not known, or was revoked."));
+  return Caller{.key = std::move(**key)};
+}
+
+net::awaitable<Handled> Daemon::dispatch(HttpExchange& exchange, std::string& key_id) {
+  const auto& asked = exchange.request();
+  HUTCH_API_CHECK(check_origin(asked));
+  if (const auto origin = asked.header("origin"); !origin.empty()) {
+    exchange.extra.emplace_back("Access-Control-Allow-Origin", std::string(origin));
+    exchange.extra.emplace_back("Vary", "Origin");
+  }
+  if (asked.path.size() + asked.query.size() > 8 << 10) {
+    co_return std::unexpected(ApiError{.status = 414,
+                                       .category = "invalid_request",
+                                       .code = "uri_too_long",
+                                       .message = "The address is longer than 8 KiB."});
+  }
+  if (asked.method == Method::other) {
+    co_return std::unexpected(ApiError{.status = 501,
+                                       .category = "invalid_request",
+                                       .code = "not_implemented",
+                                       .message = "That HTTP method is not known here."});
+  }
+  if (asked.method == Method::options && !asked.header("origin").empty()) {
+    co_await exchange.answer({.status = 204,
+                              .content_type = "",
+                              .headers = {{"Access-Control-Allow-Methods", "GET, HEAD, POST, PUT, PATCH, DELETE"},
+                                          {"Access-Control-Allow-Headers", "Authorization, Content-Type, X-API-Key"},
+                                          {"Access-Control-Max-Age", "600"}}});
+    co_return Handled{};
+  }
+  Match found = find_route(asked.method, asked.path);
+  if (found.route == nullptr && !found.allowed.empty()) {
+    co_return std::unexpected(ApiError{.status = 405,
+                                       .category = "invalid_request",
+                                       .code = "method_not_allowed",
+                                       .message = "That address does not take this method.",
+                                       .allow = found.allowed});
+  }
+  if (found.route == nullptr) {
+    co_return std::unexpected(ApiError{.status = 404,
+                                       .category = "invalid_request",
+                                       .code = "unknown_path",
+                                       .message = "There is nothing at this address.",
+                                       .hint = "GET /v1/openapi.json describes every address."});
+  }
+  Request request{.daemon = *this, .exchange = exchange, .parameters = std::move(found.parameters)};
+  if (found.route->scope != Scope::none) {
+    HUTCH_API_TRY(request.caller, authenticate(exchange));
+    key_id = request.caller.key.id;
+    if (!has_scope(request.caller.key.scopes, found.route->scope)) {
+      co_return std::unexpected(
+          ApiError{.status = 403,
+                   .category = "unauthorized",
+                   .code = "forbidden",
+                   .message = "This key may not do that.",
+                   .hint = "It needs the scope `" + std::string(name_of(found.route->scope)) + "`."});
+    }
+  }
+  auto query = parse_query(asked.query);
+  if (!query) co_return std::unexpected(bad_request(query.error().message));
+  request.query = std::move(*query);
+  co_return co_await found.route->handler(request);
+}
+
+double Daemon::budget_used(const Caller& caller) {
+  const auto& limits = caller.key.limits;
+  if (!limits.budget_per_month && !limits.cpu_seconds_per_month) return 0;
+  const auto used = stores.runs.usage(caller.key.id, usage_month(system_now_ns()));
+  if (!used) return 0;
+  double share = 0;
+  if (limits.cpu_seconds_per_month) {
+    share = static_cast<double>(used->cpu_us) / 1e6 / std::max(1.0, static_cast<double>(*limits.cpu_seconds_per_month));
+  }
+  if (limits.budget_per_month && *limits.budget_per_month > 0) {
+    share = std::max(share, used->cost / *limits.budget_per_month);
+  }
+  return share;
+}
+
+Handled Daemon::may_run(const Caller& caller) {
+  const auto refuse = [](std::string code, std::string message, std::chrono::milliseconds after) {
+    return std::unexpected(ApiError{.status = 429,
+                                    .category = "rate_limited",
+                                    .code = std::move(code),
+                                    .message = std::move(message),
+                                    .hint = "Wait as long as Retry-After says.",
+                                    .retry_after = after});
+  };
+  if (stopping_) {
+    return std::unexpected(ApiError{.status = 503,
+                                    .category = "capacity",
+                                    .code = "shutting_down",
+                                    .message = "The daemon is stopping.",
+                                    .retry_after = std::chrono::seconds(2)});
+  }
+  const auto& limits = caller.key.limits;
+  const std::uint32_t most_at_once = limits.concurrent_runs.value_or(settings.concurrent_runs);
+  if (caller.key.id != kLocalKey && hub.running(caller.key.id) >= most_at_once) {
+    return refuse("too_many_concurrent", "This key has " + std::to_string(most_at_once) + " runs under way already.",
+                  std::chrono::seconds(1));
+  }
+  if (budget_used(caller) >= 1) {
+    return refuse("budget_exhausted", "This key has used up what it may use this month.", std::chrono::hours(1));
+  }
+  const std::uint32_t by_default = public_listener && caller.key.id != kLocalKey ? settings.runs_per_minute : 0;
+  const std::uint32_t per_minute = limits.runs_per_minute.value_or(by_default);
+  if (per_minute == 0) return {};
+  auto& recent = recent_runs_[caller.key.id];
+  const auto now = Clock::now();
+  while (!recent.empty() && recent.front() + kMinute < now) recent.pop_front();
+  if (recent.size() >= per_minute) {
+    return refuse("rate_limited", "This key may start " + std::to_string(per_minute) + " runs a minute.",
+                  std::chrono::duration_cast<std::chrono::milliseconds>(recent.front() + kMinute - now) +
+                      std::chrono::milliseconds(1));
+  }
+  recent.push_back(now);
+  return {};
+}
+
+void Daemon::store_run(LiveRun& run) {
+  const std::string status = status_of(run);
+  ++metrics.runs_by_status[status];
+  if (is_own_fault(run)) {
+    ++metrics.own_failures;
+    log::error("run failed", {{"run", run.identity().id}, {"error", run.failure()->error.message}});
+  }
+  run.rendered = run_text(run);
+  run.rendered_events = events_text(run);
+  if (run.failure() && run.failure()->retry_after.count() > 0 && !run.stored) return;  // it never was a run
+  StoredRun stored{.id = run.identity().id,
+                   .key_id = run.identity().key_id,
+                   .session_id = run.identity().session_id,
+                   .status = status,
+                   .template_name = run.identity().template_name,
+                   .created_ns = run.created_ns,
+                   .started_ns = run.started_ns,
+                   .finished_ns = run.finished_ns,
+                   .execution_count = run.execution_count,
+                   .cached = run.cached,
+                   .record = run.rendered,
+                   .events = run.rendered_events};
+  if (run.record()) {
+    const auto& record = *run.record();
+    stored.cpu_us = record.usage.cpu_us;
+    stored.wall_us = record.usage.wall_us;
+    if (record.error) ++metrics.errors_by_category[record.error->category];
+    for (const auto& denial : record.denials) metrics.denials_by_call[denial.syscall] += denial.count;
+    const double cpu = static_cast<double>(record.usage.cpu_us) / 1e6;
+    metrics.cpu_seconds_by_key[stored.key_id] += cpu;
+    metrics.cost_by_key[stored.key_id] += cpu * settings.price_per_cpu_second;
+    const auto add = [&](const char* phase, std::uint64_t us) {
+      metrics.phases[phase].add(static_cast<double>(us) / 1e6);
+    };
+    add("setup", record.phases.setup_us);
+    add("execution", record.phases.execution_us);
+    add("collection", record.phases.collection_us);
+    add("total", record.phases.total_us);
+  }
+  run.stored = true;
+  if (auto done = stores.runs.finish(stored, settings.price_per_cpu_second); !done) {
+    log::error("result not stored", {{"run", stored.id}, {"error", done.error().message}});
+  }
+}
+
+void Daemon::store_session(const Session& session, std::string_view state) {
+  const auto& how = session.settings();
+  boost::json::object labels;
+  for (const auto& [name, value] : how.labels) labels[name] = value;
+  boost::json::object environment;
+  for (const auto& [name, value] : how.environment) environment[name] = clean_utf8(value);
+  const boost::json::object options{{"limits", limits_object(how.limits)}, {"env", std::move(environment)}};
+  const StoredSession stored{.id = how.id,
+                             .key_id = how.key_id,
+                             .name = how.name,
+                             .labels = json_text(labels),
+                             .template_name = how.template_name,
+                             .mode = how.mode == wire::RunMode::ipython ? "ipython" : "plain",
+                             .options = json_text(options),
+                             .state = std::string(state),
+                             .created_ns = session.created_ns,
+                             .last_used_ns = session.last_used_ns,
+                             .ttl_s = how.ttl.count(),
+                             .max_age_s = how.max_age.count(),
+                             .persist = how.persist,
+                             .execution_count = session.execution_count};
+  if (auto saved = stores.sessions.save(stored); !saved) {
+    log::error("session not stored", {{"session", how.id}, {"error", saved.error().message}});
+  }
+}
+
+// Runs that were under way are marked; sessions that keep their files are there again, without a sandbox until somebody
+// needs one. The others stay in the store, so that whoever asks is told what became of them.
+void Daemon::restore() {
+  const auto marked = stores.runs.mark_interrupted(system_now_ns(), interrupted_text);
+  if (!marked) log::error("runs not marked", {{"error", marked.error().message}});
+  const auto sessions = stores.sessions.all();
+  if (!sessions) return log::error("sessions not restored", {{"error", sessions.error().message}});
+  std::size_t restored = 0;
+  for (const auto& stored : *sessions) {
+    if (!stored.persist) continue;
+    boost::system::error_code failed;
+    const auto options = boost::json::parse(stored.options, failed);
+    const auto labels = boost::json::parse(stored.labels, failed);
+    SessionSettings how{.id = stored.id,
+                        .key_id = stored.key_id,
+                        .name = stored.name,
+                        .template_name = stored.template_name,
+                        .mode = stored.mode == "ipython" ? wire::RunMode::ipython : wire::RunMode::shell,
+                        .limits = limits_from(options, settings),
+                        .weaker_limits = settings.weaker_limits,
+                        .ttl = std::chrono::seconds(stored.ttl_s),
+                        .max_age = std::chrono::seconds(stored.max_age_s),
+                        .persist = true,
+                        .saved_files = hub.saved_files_of(stored.id)};
+    if (labels.is_object()) {
+      for (const auto& [name, value] : labels.get_object()) {
+        if (value.is_string()) how.labels[std::string(name)] = std::string(value.get_string());
+      }
+    }
+    if (const auto* env = options.is_object() ? options.get_object().if_contains("env") : nullptr;
+        env && env->is_object()) {
+      for (const auto& [name, value] : env->get_object()) {
+        if (value.is_string()) how.environment.emplace_back(std::string(name), std::string(value.get_string()));
+      }
+    }
+    auto session = hub.add_session(std::move(how));
+    session->created_ns = stored.created_ns;
+    session->last_used_ns = stored.last_used_ns;
+    session->execution_count = stored.execution_count;
+    ++restored;
+  }
+  log::info("restored",
+            {{"interrupted_runs", std::to_string(marked.value_or(0))}, {"sessions", std::to_string(restored)}});
+}
+
+net::awaitable<void> Daemon::tend() {
+  net::steady_timer timer(engine.executor());
+  auto next_cleaning = Clock::now();
+  boost::system::error_code ignored;
+  while (!stopping_) {
+    const std::int64_t now = system_now_ns();
+    hub.for_each_run([&](LiveRun& run) {
+      if (run.stored || run.stage() == RunStage::finished || now - run.created_ns < kSecond / 5) return;
+      note_begun(run);
+    });
+    if (Clock::now() >= next_cleaning) {
+      const auto oldest = now - std::chrono::nanoseconds(settings.keep_runs).count();
+      const auto removed = stores.runs.remove_older_than(oldest, settings.keep_most_runs);
+      if (removed) {
+        for (const auto& id : *removed) remove_run_files(id);
+      }
+      const bool more = removed && removed->size() == RunStore::kMostRemovedAtOnce;
+      next_cleaning = Clock::now() + (more ? Clock::duration(kLook) : Clock::duration(kMinute));
+    }
+    timer.expires_after(kLook);
+    co_await timer.async_wait(net::redirect_error(net::use_awaitable, ignored));
+  }
+}
+
+void Daemon::note_begun(LiveRun& run) {
+  if (std::exchange(run.stored, true)) return;
+  const StoredRun stored{.id = run.identity().id,
+                         .key_id = run.identity().key_id,
+                         .session_id = run.identity().session_id,
+                         .status = status_of(run),
+                         .template_name = run.identity().template_name,
+                         .created_ns = run.created_ns,
+                         .started_ns = run.started_ns};
+  if (auto begun = stores.runs.begin(stored); !begun) {
+    log::error("run not stored", {{"run", stored.id}, {"error", begun.error().message}});
+  }
+}
+
+void Daemon::remove_run_files(const std::string& id) const {
+  std::error_code ignored;
+  for (const char* suffix : {".stdout", ".stderr", ".files"}) {
+    std::filesystem::remove_all(settings.caps.directory / (id + suffix), ignored);
+  }
+}
+
+}  // namespace hutch

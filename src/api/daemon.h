@@ -1,0 +1,75 @@
+// Everything a handler may need, in one place: sessions and runs, what is stored, who may do what. Owned by serve().
+#pragma once
+
+#include <boost/json/value.hpp>
+#include <deque>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "api/api_error.h"
+#include "api/http_exchange.h"
+#include "api/metrics.h"
+#include "api/serve_settings.h"
+#include "session/hub.h"
+#include "session/key_store.h"
+#include "session/result_cache.h"
+#include "session/run_store.h"
+#include "session/session_store.h"
+
+namespace hutch {
+
+struct Stores {
+  KeyStore keys;
+  RunStore runs;
+  SessionStore sessions;
+  ResultCache cache;
+};
+
+// Who asks, as found by its key.
+struct Caller {
+  Key key;
+};
+
+// The limits that a stored session had.
+wire::RunLimits limits_from(const boost::json::value& options, const ServeSettings& settings);
+
+class Daemon {
+ public:
+  Daemon(const ServeSettings& settings, Engine& engine, Stores& stores, std::string version);
+
+  // Routes, checks, answers; never fails.
+  net::awaitable<void> handle(HttpExchange& exchange);
+
+  // Before anything that costs a run: the key's own limits.
+  Handled may_run(const Caller& caller);
+  [[nodiscard]] double budget_used(const Caller& caller);  // 1: all of it
+  // So that it is known if we die before it ends.
+  void note_begun(LiveRun& run);
+
+  void restore();  // what the last daemon left
+  void store_session(const Session& session, std::string_view state);
+  net::awaitable<void> tend();  // forgets what is old, keeps the database short
+  void begin_stop() { stopping_ = true; }
+  [[nodiscard]] bool stopping() const { return stopping_; }
+
+  const ServeSettings& settings;
+  Engine& engine;
+  Stores& stores;
+  Hub hub;
+  Metrics metrics;
+  const std::string version;
+  bool public_listener = false;  // others than this machine can reach us
+
+ private:
+  Api<Caller> authenticate(const HttpExchange& exchange);
+  Handled check_origin(const HttpRequest& request) const;
+  net::awaitable<Handled> dispatch(HttpExchange& exchange, std::string& key_id);
+  void store_run(LiveRun& run);
+  void remove_run_files(const std::string& id) const;
+
+  std::map<std::string, std::deque<Clock::time_point>> recent_runs_;  // of the last minute, by key
+  bool stopping_ = false;
+};
+
+}  // namespace hutch

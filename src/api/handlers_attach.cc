@@ -1,0 +1,123 @@
+// A session over a WebSocket: runs, interrupts and input go in, every event of the session comes out.
+#include <boost/asio/detached.hpp>
+#include <boost/json.hpp>
+
+#include "api/event_writer.h"
+#include "api/json_text.h"
+#include "api/run_json.h"
+#include "api/run_request.h"
+#include "api/session_access.h"
+
+namespace hutch {
+namespace {
+
+namespace json = boost::json;
+
+constexpr auto kLook = std::chrono::seconds(30);
+
+// Shared by the two directions; whichever ends first ends the other.
+struct Attached {
+  std::unique_ptr<WebSocket> socket;
+  std::shared_ptr<Session> session;
+  bool over = false;
+};
+
+std::string refusal(const json::value& id, const ApiError& error) {
+  boost::system::error_code failed;
+  auto body = json::parse(to_answer(error, "").body, failed);
+  json::object message = body.is_object() ? std::move(body.get_object()) : json::object{};
+  message["type"] = "error";
+  message["id"] = id;
+  return json_text(message);
+}
+
+net::awaitable<void> tell_events(std::shared_ptr<Attached> attached, std::uint64_t after) {
+  EventStream& stream = attached->session->events();
+  after = std::min(after, stream.last());
+  while (!attached->over) {
+    if (stream.first() > after + 1) {
+      if (!co_await attached->socket->send(gap_text(after + 1, stream.first() - 1))) break;
+      after = std::max(after, stream.first() - 1);
+      continue;
+    }
+    if (after < stream.last()) {
+      const std::string text = event_text(stream.at(++after), stream.began());
+      if (!co_await attached->socket->send(text)) break;
+      continue;
+    }
+    if (stream.closed()) break;
+    co_await stream.wait_beyond(after, Clock::now() + kLook);
+  }
+  attached->over = true;
+  attached->socket->close();
+}
+
+// What the client is told at once; nothing when there is nothing to say.
+std::optional<std::string> obey(Request& request, Session& session, const json::object& message) {
+  const auto* id_field = message.if_contains("id");
+  const json::value id = id_field != nullptr ? *id_field : json::value(nullptr);
+  const auto* type_field = message.if_contains("type");
+  const std::string type =
+      type_field != nullptr && type_field->is_string() ? std::string(type_field->get_string()) : "";
+  if (type == "ping") return json_text(json::object{{"type", "pong"}, {"id", id}});
+  if (type == "interrupt") {
+    session.interrupt();
+    return std::nullopt;
+  }
+  if (type == "resize") return std::nullopt;  // there is no terminal in a sandbox; programs ask the environment
+  if (type == "stdin") {
+    const auto* text = message.if_contains("text");
+    if (text == nullptr || !text->is_string()) return refusal(id, bad_request("stdin needs a text"));
+    if (auto given = session.give_input(std::string_view(text->get_string())); !given) {
+      return refusal(id, bad_request(given.error().message, given.error().hint, "not_reading"));
+    }
+    return std::nullopt;
+  }
+  if (type != "run") return refusal(id, bad_request("unknown message type"));
+  json::object body = message;
+  body.erase("type");
+  body.erase("id");
+  auto asked = read_cell(body, request.daemon.settings);
+  if (!asked) return refusal(id, asked.error());
+  if (auto allowed = request.daemon.may_run(request.caller); !allowed) return refusal(id, allowed.error());
+  auto run = request.daemon.hub.run_in(session, std::move(asked->task));
+  if (!run) return refusal(id, from_error(run.error()));
+  return json_text(json::object{{"type", "accepted"}, {"id", id}, {"run", (*run)->identity().id}});
+}
+
+}  // namespace
+
+net::awaitable<Handled> attach_session(Request& request) {
+  HUTCH_API_CHECK(request.only({"after"}));
+  HUTCH_API_TRY(auto session, find_session(request));
+  HUTCH_API_TRY(const auto asked, request.number("after", ~0ULL >> 1, ~0ULL >> 1));
+  if (!request.exchange.request().wants_websocket) {
+    co_return std::unexpected(bad_request("This address speaks WebSocket.", "Send Upgrade: websocket."));
+  }
+  auto attached = std::make_shared<Attached>();
+  attached->session = std::move(session);
+  attached->socket = co_await request.exchange.upgrade();
+  if (!attached->socket) co_return Handled{};
+  net::co_spawn(request.daemon.engine.executor(), tell_events(attached, asked), net::detached);
+  while (!attached->over) {
+    const auto text = co_await attached->socket->receive();
+    if (!text) break;
+    attached->session->touch();
+    boost::system::error_code failed;
+    json::parse_options options;
+    options.max_depth = 32;
+    const auto message = json::parse(*text, failed, {}, options);
+    std::optional<std::string> reply;
+    if (failed || !message.is_object()) {
+      reply = refusal(nullptr, bad_request("A message must be a JSON object.", {}, "bad_json"));
+    } else {
+      reply = obey(request, *attached->session, message.get_object());
+    }
+    if (reply && !co_await attached->socket->send(std::move(*reply))) break;
+  }
+  attached->over = true;
+  attached->session->events().wake();
+  co_return Handled{};
+}
+
+}  // namespace hutch

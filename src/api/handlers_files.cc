@@ -1,0 +1,442 @@
+// Files of a session. Reading is done here, beneath the workspace's descriptor; whatever changes something is done by
+// the session's porter, inside.
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <boost/json.hpp>
+#include <deque>
+
+#include "api/event_writer.h"
+#include "api/file_answer.h"
+#include "api/json_fields.h"
+#include "api/json_text.h"
+#include "api/multipart.h"
+#include "api/record_json.h"
+#include "api/session_access.h"
+#include "base/utf8.h"
+#include "session/mime_types.h"
+#include "session/workspace.h"
+
+namespace hutch {
+namespace {
+
+namespace json = boost::json;
+
+constexpr std::size_t kMostListed = 10'000;
+constexpr std::size_t kDeepest = 32;
+constexpr std::uint32_t kMostUnpacked = 10'000;
+constexpr auto kWatchInterval = std::chrono::milliseconds(250);
+
+std::string_view type_of(mode_t mode) {
+  if (S_ISREG(mode)) return "file";
+  if (S_ISDIR(mode)) return "directory";
+  return S_ISLNK(mode) ? "symlink" : "other";
+}
+
+json::object info_of(const std::string& path, const struct stat& status, const std::string& mime) {
+  const std::int64_t modified = std::int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec;
+  char mode[8];
+  std::snprintf(mode, sizeof(mode), "%04o", static_cast<unsigned>(status.st_mode & 0777));
+  return {{"path", clean_utf8(path)},
+          {"name", clean_utf8(path.substr(path.rfind('/') + 1))},
+          {"type", type_of(status.st_mode)},
+          {"size", static_cast<std::uint64_t>(status.st_size)},
+          {"mime_type", mime.empty() ? json::value(nullptr) : json::value(mime)},
+          {"modified_at", timestamp(modified)},
+          {"mode", mode}};
+}
+
+Handled check_path(const std::string& path, bool may_be_empty) {
+  if (path.empty() && may_be_empty) return {};
+  const auto checked = check_workspace_path(path);
+  if (checked) return {};
+  return std::unexpected(
+      ApiError{.status = 400, .category = "file_error", .code = "invalid_path", .message = checked.error().message});
+}
+
+ApiError not_there(int number) {
+  if (number == ELOOP || number == EXDEV) {
+    return file_error(409, "not_a_file", "There is a link on the way, and links are not followed.");
+  }
+  if (number == ENOTDIR) return file_error(404, "file_not_found", "A part of the path is not a directory.");
+  if (number == EACCES) return file_error(403, "permission_denied", "The program has made it unreadable.");
+  return file_error(404, "file_not_found", "There is no such file or directory.");
+}
+
+ApiError from_refusal(const Porter::Refusal& refusal) {
+  const auto& code = refusal.code;
+  const unsigned status = code == "file_not_found"                          ? 404
+                          : code == "invalid_path" || code == "bad_archive" ? 400
+                          : code == "permission_denied"                     ? 403
+                          : code == "disk_full" || code == "too_many_files" ? 507
+                          : code == "io_error"                              ? 503
+                                                                            : 409;
+  if (status == 507) {
+    return {.status = 507,
+            .category = "resource_limit",
+            .code = "disk_full",
+            .message = "The session's space is full.",
+            .hint = "Delete files, or make a session with more (limits.scratch)."};
+  }
+  if (status == 503) {
+    return {.status = 503,
+            .category = "capacity",
+            .code = "sandbox_unavailable",
+            .message = "The sandbox did not do it: it is out of memory, or its program stopped everything.",
+            .hint = "Interrupt or restart the session, then try again.",
+            .retry_after = std::chrono::seconds(1)};
+  }
+  return file_error(status, code, refusal.message);
+}
+
+// Borrowed for one request, and given back.
+class PorterLoan {
+ public:
+  static net::awaitable<Api<PorterLoan>> take(std::shared_ptr<Session> session) {
+    auto porter = co_await session->borrow_porter();
+    if (!porter) co_return std::unexpected(from_refusal({.code = "io_error", .message = porter.error().message}));
+    co_return PorterLoan(std::move(session), std::move(*porter));
+  }
+  PorterLoan(PorterLoan&&) = default;
+  PorterLoan& operator=(PorterLoan&&) = default;
+  ~PorterLoan() {
+    if (porter_) session_->give_back(std::move(porter_));
+  }
+  Porter* operator->() const { return porter_.get(); }
+
+ private:
+  PorterLoan(std::shared_ptr<Session> session, std::shared_ptr<Porter> porter)
+      : session_(std::move(session)), porter_(std::move(porter)) {}
+  std::shared_ptr<Session> session_;
+  std::shared_ptr<Porter> porter_;
+};
+
+// The body, piece by piece; how it ended.
+net::awaitable<Api<wire::PorterDone>> send_body(Request& request, Porter& porter) {
+  std::uint64_t total = 0;
+  for (;;) {
+    const auto piece = co_await request.exchange.read_some();
+    if (!piece) {
+      co_await porter.send(wire::PorterTask::abort, wire::PorterNothing{});
+      std::ignore = co_await porter.outcome();
+      const bool slow = piece.error() == BodyProblem::too_slow;
+      co_return std::unexpected(ApiError{.status = slow ? 408U : 400U,
+                                         .category = "invalid_request",
+                                         .code = slow ? "too_slow" : "bad_arguments",
+                                         .message = "The upload broke off; nothing was changed."});
+    }
+    if (piece->empty()) break;
+    total += piece->size();
+    if (total > request.daemon.settings.most_upload || !co_await porter.send_data(*piece)) {
+      co_await porter.send(wire::PorterTask::abort, wire::PorterNothing{});
+      auto outcome = co_await porter.outcome();
+      if (outcome) {
+        co_return std::unexpected(ApiError{.status = 413,
+                                           .category = "invalid_request",
+                                           .code = "too_large",
+                                           .message = "The upload is larger than this daemon takes."});
+      }
+      co_return std::unexpected(from_refusal(outcome.error()));
+    }
+  }
+  co_await porter.send(wire::PorterTask::end, wire::PorterNothing{});
+  auto outcome = co_await porter.outcome();
+  if (!outcome) co_return std::unexpected(from_refusal(outcome.error()));
+  co_return *outcome;
+}
+
+net::awaitable<void> note_change(Session& session) {
+  session.note_files_changed();
+  if (session.settings().persist && session.state() == SessionState::ready) co_await session.save();
+}
+
+Api<json::object> describe(Session& session, const std::string& path) {
+  const UniqueFd file = open_beneath(session.workspace(), path, O_PATH);
+  struct stat status{};
+  if (!file || ::fstat(file.get(), &status) != 0) return std::unexpected(not_there(errno));
+  std::string mime;
+  if (S_ISREG(status.st_mode)) {
+    if (const UniqueFd content = open_beneath(session.workspace(), path, O_RDONLY)) {
+      mime = mime_type_of(path, content.get());
+    }
+  }
+  return info_of(path, status, mime);
+}
+
+struct Listing {
+  json::array entries;
+  bool truncated = false;
+};
+
+Listing list(Session& session, const std::string& top, bool recursive) {
+  Listing listing;
+  std::deque<std::pair<std::string, std::size_t>> pending{{top, 0}};
+  while (!pending.empty()) {
+    const auto [path, depth] = std::move(pending.front());
+    pending.pop_front();
+    UniqueFd opened = open_beneath(session.workspace(), path, O_RDONLY | O_DIRECTORY);
+    const int directory_fd = opened.get();
+    DIR* directory = opened ? ::fdopendir(opened.get()) : nullptr;
+    if (directory == nullptr) continue;
+    (void)opened.release();  // closedir closes it
+    while (const dirent* entry = ::readdir(directory)) {
+      const std::string name = entry->d_name;
+      if (name == "." || name == "..") continue;
+      struct stat status{};
+      if (::fstatat(directory_fd, entry->d_name, &status, AT_SYMLINK_NOFOLLOW) != 0) continue;
+      if (listing.entries.size() >= kMostListed) {
+        listing.truncated = true;
+        break;
+      }
+      const std::string full = path.empty() ? name : path + "/" + name;
+      listing.entries.push_back(info_of(full, status, S_ISREG(status.st_mode) ? mime_type_of(full, -1) : ""));
+      if (recursive && S_ISDIR(status.st_mode) && depth < kDeepest) pending.emplace_back(full, depth + 1);
+    }
+    ::closedir(directory);
+  }
+  std::ranges::sort(listing.entries, {},
+                    [](const json::value& entry) { return std::string(entry.get_object().at("path").as_string()); });
+  return listing;
+}
+
+Api<std::optional<wire::ArchiveFormat>> archive_of(const Request& request) {
+  const auto* format = request.find("archive");
+  if (format == nullptr) return std::nullopt;
+  if (*format == "tar") return wire::ArchiveFormat::tar;
+  if (*format == "zip") return wire::ArchiveFormat::zip;
+  return std::unexpected(bad_request("archive must be tar or zip"));
+}
+
+net::awaitable<Handled> send_archive(Request& request, std::shared_ptr<Session> session, wire::ArchiveFormat format) {
+  const auto& path = request.parameters[1];
+  HUTCH_API_TRY(auto porter, co_await PorterLoan::take(session));
+  if (!co_await porter->send(wire::PorterTask::pack, wire::PackTree{.path = path, .format = format})) {
+    co_return std::unexpected(from_refusal({.code = "io_error", .message = {}}));
+  }
+  auto piece = co_await porter->next_piece();
+  if (!piece) {
+    auto outcome = co_await porter->outcome();
+    if (!outcome) co_return std::unexpected(from_refusal(outcome.error()));
+  }
+  const bool tar = format == wire::ArchiveFormat::tar;
+  const std::string name = (path.empty() ? "workspace" : path) + (tar ? ".tar" : ".zip");
+  bool reading = co_await request.exchange.begin({.content_type = tar ? "application/x-tar" : "application/zip",
+                                                  .headers = {{"Content-Disposition", html_free_filename(name)}}},
+                                                 std::nullopt);
+  while (piece) {  // to its end, also when nobody reads: the porter is needed again
+    if (reading) reading = co_await request.exchange.write(*piece);
+    piece = co_await porter->next_piece();
+  }
+  const bool whole = (co_await porter->outcome()).has_value();
+  if (reading && whole) co_await request.exchange.end();  // without it the client knows that something is missing
+  co_return Handled{};
+}
+
+// By looking again and again: the sandbox has no way to tell, and a few stats are cheap.
+net::awaitable<Handled> watch(Request& request, std::shared_ptr<Session> session) {
+  const auto format = parse_accept(request.exchange.request().header("accept"), Accepts::ndjson);
+  const bool events = format == Accepts::event_stream;
+  if (!co_await request.exchange.begin({.content_type = events ? "text/event-stream" : "application/x-ndjson"},
+                                       std::nullopt)) {
+    co_return Handled{};
+  }
+  const std::string prefix = request.parameters[1].empty() ? "" : request.parameters[1] + "/";
+  FileStamps known;
+  std::ignore = collect_changes(session->workspace(), known, Bytes{0});
+  net::steady_timer timer(request.daemon.engine.executor());
+  boost::system::error_code ignored;
+  std::uint64_t number = 0;
+  auto last_word = Clock::now();
+  const std::string hello = R"({"seq":0,"type":"watching"})";
+  bool open = co_await request.exchange.write(events ? "data: " + hello + "\n\n" : hello + "\n");
+  while (open && session->has_sandbox() && !request.daemon.stopping()) {
+    timer.expires_after(kWatchInterval);
+    co_await timer.async_wait(net::redirect_error(net::use_awaitable, ignored));
+    session->touch();
+    std::string text;
+    for (auto& file : collect_changes(session->workspace(), known, Bytes{0}).files) {
+      if (!file.entry.path.starts_with(prefix)) continue;
+      json::object entry = file_object(file.entry);
+      json::object event{{"seq", ++number},
+                         {"type", "change"},
+                         {"path", entry["path"]},
+                         {"change", entry["change"]},
+                         {"size", entry["size"]}};
+      text += events ? "data: " + json_text(event) + "\n\n" : json_text(event) + "\n";
+    }
+    if (text.empty() && Clock::now() - last_word < std::chrono::seconds(15)) continue;
+    if (text.empty()) text = events ? ": still here\n\n" : "\n";
+    last_word = Clock::now();
+    open = co_await request.exchange.write(text);
+  }
+  if (open) co_await request.exchange.end();
+  co_return Handled{};
+}
+
+net::awaitable<Handled> receive_forms(Request& request, std::shared_ptr<Session> session) {
+  auto parser = MultipartParser::from_content_type(request.exchange.request().header("content-type"));
+  if (!parser) co_return std::unexpected(bad_request(parser.error().message));
+  const std::string prefix = request.parameters[1].empty() ? "" : request.parameters[1] + "/";
+  HUTCH_API_TRY(auto porter, co_await PorterLoan::take(session));
+  json::array entries;
+  std::string writing;  // the file that is being received
+  const auto give_up = [&](ApiError error) -> net::awaitable<Handled> {
+    if (!writing.empty()) {
+      co_await porter->send(wire::PorterTask::abort, wire::PorterNothing{});
+      std::ignore = co_await porter->outcome();
+    }
+    co_return std::unexpected(std::move(error));
+  };
+  for (;;) {
+    const auto piece = co_await request.exchange.read_some();
+    if (!piece) co_return co_await give_up(bad_request("The upload broke off; the last file was not stored."));
+    if (piece->empty()) break;
+    parser->feed(*piece);
+    for (;;) {
+      auto event = parser->next();
+      if (!event) co_return co_await give_up(bad_request(event.error().message));
+      if (!*event) break;
+      if (auto* begin = std::get_if<PartBegin>(&**event)) {
+        if (!begin->file_name) co_return co_await give_up(bad_request("Every part must be a file, with a filename."));
+        const std::string path = prefix + *begin->file_name;
+        if (auto checked = check_path(path, false); !checked) co_return co_await give_up(checked.error());
+        co_await porter->send(wire::PorterTask::write, wire::WriteFile{.path = path});
+        writing = path;
+      } else if (auto* data = std::get_if<PartData>(&**event)) {
+        if (!co_await porter->send_data(data->bytes)) {
+          co_await porter->send(wire::PorterTask::abort, wire::PorterNothing{});
+          auto outcome = co_await porter->outcome();
+          co_return std::unexpected(from_refusal(outcome ? Porter::Refusal{.code = "io_error"} : outcome.error()));
+        }
+      } else if (std::holds_alternative<PartEnd>(**event)) {
+        co_await porter->send(wire::PorterTask::end, wire::PorterNothing{});
+        auto outcome = co_await porter->outcome();
+        if (!outcome) co_return std::unexpected(from_refusal(outcome.error()));
+        if (auto info = describe(*session, std::exchange(writing, {}))) entries.push_back(std::move(*info));
+        session->note_files_changed();
+      }
+    }
+  }
+  if (auto whole = parser->finish(); !whole) co_return co_await give_up(bad_request(whole.error().message));
+  co_await note_change(*session);
+  co_await request.exchange.answer({.status = 201, .body = json_text(json::object{{"entries", std::move(entries)}})});
+  co_return Handled{};
+}
+
+}  // namespace
+
+net::awaitable<Handled> get_file(Request& request) {
+  HUTCH_API_CHECK(request.only({"recursive", "archive", "watch"}));
+  const auto& path = request.parameters[1];
+  HUTCH_API_CHECK(check_path(path, true));
+  HUTCH_API_TRY(const bool recursive, request.flag("recursive"));
+  HUTCH_API_TRY(const bool watched, request.flag("watch"));
+  HUTCH_API_TRY(const auto archive, archive_of(request));
+  HUTCH_API_TRY(const auto session, co_await open_session(request));
+  session->touch();
+  const UniqueFd found = open_beneath(session->workspace(), path, O_PATH);
+  struct stat status{};
+  if (!found || ::fstat(found.get(), &status) != 0) co_return std::unexpected(not_there(errno));
+  const bool directory = S_ISDIR(status.st_mode);
+  if (archive) {
+    if (!directory) co_return std::unexpected(file_error(409, "not_a_directory", "Only a directory can be packed."));
+    co_return co_await send_archive(request, session, *archive);
+  }
+  if (watched) co_return co_await watch(request, session);
+  if (directory) {
+    auto listing = list(*session, path, recursive);
+    co_await request.exchange.answer(
+        {.body = json_text(
+             json::object{{"path", path}, {"entries", std::move(listing.entries)}, {"truncated", listing.truncated}})});
+    co_return Handled{};
+  }
+  if (!S_ISREG(status.st_mode)) co_return std::unexpected(file_error(409, "not_a_file", "That is not a regular file."));
+  UniqueFd file = open_beneath(session->workspace(), path, O_RDONLY);
+  if (!file) co_return std::unexpected(not_there(errno));
+  std::string mime = mime_type_of(path, file.get());
+  co_return co_await answer_file(request.exchange, std::move(file), path, std::move(mime));
+}
+
+net::awaitable<Handled> put_file(Request& request) {
+  HUTCH_API_CHECK(request.only({"executable", "archive"}));
+  const auto& path = request.parameters[1];
+  HUTCH_API_TRY(const auto archive, archive_of(request));
+  HUTCH_API_TRY(const bool executable, request.flag("executable"));
+  HUTCH_API_CHECK(check_path(path, archive.has_value()));
+  if (request.exchange.request().length.value_or(0) > request.daemon.settings.most_upload) {
+    co_return std::unexpected(ApiError{.status = 413,
+                                       .category = "invalid_request",
+                                       .code = "too_large",
+                                       .message = "The upload is larger than this daemon takes."});
+  }
+  HUTCH_API_TRY(const auto session, co_await open_session(request));
+  HUTCH_API_TRY(auto porter, co_await PorterLoan::take(session));
+  if (archive) {
+    co_await porter->send(wire::PorterTask::unpack,
+                          wire::UnpackTree{.path = path, .format = *archive, .most_files = kMostUnpacked});
+    HUTCH_API_TRY(const auto done, co_await send_body(request, *porter.operator->()));
+    co_await note_change(*session);
+    co_await request.exchange.answer({.body = json_text(json::object{{"path", path}, {"files", done.count}})});
+    co_return Handled{};
+  }
+  co_await porter->send(wire::PorterTask::write, wire::WriteFile{.path = path, .executable = executable});
+  HUTCH_API_TRY(const auto done, co_await send_body(request, *porter.operator->()));
+  co_await note_change(*session);
+  HUTCH_API_TRY(const auto info, describe(*session, path));
+  co_await request.exchange.answer({.status = done.created ? 201U : 200U, .body = json_text(info)});
+  co_return Handled{};
+}
+
+net::awaitable<Handled> post_file(Request& request) {
+  HUTCH_API_CHECK(request.only({}));
+  const auto& path = request.parameters[1];
+  const bool forms = request.exchange.request().header("content-type").starts_with("multipart/form-data");
+  HUTCH_API_CHECK(check_path(path, forms));
+  HUTCH_API_TRY(const auto session, co_await open_session(request));
+  if (forms) co_return co_await receive_forms(request, session);
+  HUTCH_API_TRY(const auto body, co_await read_json(request.exchange, 64U << 10));
+  JsonFields fields(body, "");
+  std::string operation;
+  std::string to;
+  bool overwrite = false;
+  fields.text("operation", operation, 20);
+  fields.text("to", to, 1024);
+  fields.boolean("overwrite", overwrite);
+  if (operation != "mkdir" && operation != "move") fields.refuse("operation must be mkdir or move");
+  HUTCH_API_CHECK(fields.finish());
+  const bool moving = operation == "move";
+  if (moving) {
+    HUTCH_API_CHECK(check_path(to, false));
+  }
+  HUTCH_API_TRY(auto porter, co_await PorterLoan::take(session));
+  if (moving) {
+    co_await porter->send(wire::PorterTask::move, wire::MovePath{.from = path, .to = to, .overwrite = overwrite});
+  } else {
+    co_await porter->send(wire::PorterTask::make_directory, wire::MakeDirectory{.path = path});
+  }
+  auto outcome = co_await porter->outcome();
+  if (!outcome) co_return std::unexpected(from_refusal(outcome.error()));
+  co_await note_change(*session);
+  HUTCH_API_TRY(const auto info, describe(*session, moving ? to : path));
+  co_await request.exchange.answer({.status = moving || !outcome->created ? 200U : 201U, .body = json_text(info)});
+  co_return Handled{};
+}
+
+net::awaitable<Handled> delete_file(Request& request) {
+  HUTCH_API_CHECK(request.only({"recursive"}));
+  const auto& path = request.parameters[1];
+  HUTCH_API_CHECK(check_path(path, false));
+  HUTCH_API_TRY(const bool recursive, request.flag("recursive"));
+  HUTCH_API_TRY(const auto session, co_await open_session(request));
+  HUTCH_API_TRY(auto porter, co_await PorterLoan::take(session));
+  co_await porter->send(wire::PorterTask::remove, wire::RemovePath{.path = path, .recursive = recursive});
+  auto outcome = co_await porter->outcome();
+  if (!outcome) co_return std::unexpected(from_refusal(outcome.error()));
+  co_await note_change(*session);
+  co_await request.exchange.answer({.status = 204, .content_type = ""});
+  co_return Handled{};
+}
+
+}  // namespace hutch

@@ -1,0 +1,277 @@
+// Runs of their own, and what is kept of every run.
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "api/event_writer.h"
+#include "api/file_answer.h"
+#include "api/json_text.h"
+#include "api/routes.h"
+#include "api/run_answer.h"
+#include "api/run_json.h"
+#include "api/run_request.h"
+#include "base/id.h"
+#include "base/log.h"
+
+namespace hutch {
+namespace {
+
+namespace json = boost::json;
+
+constexpr auto kLongestRun = std::chrono::hours(24);
+
+const std::string& fingerprint_of(Daemon& daemon, const std::string& name) {
+  static const std::string none;
+  const auto& templates = daemon.engine.options().templates;
+  const auto found = std::ranges::find(templates, name, &Template::name);
+  return found == templates.end() ? none : found->fingerprint;
+}
+
+// The same answer under a new name, with the files of the first.
+net::awaitable<bool> answer_from_cache(Request& request, const std::string& digest) {
+  Daemon& daemon = request.daemon;
+  const auto& key_id = request.caller.key.id;
+  const auto cached = daemon.stores.cache.lookup(key_id, digest);
+  if (!cached || !*cached) {
+    ++daemon.metrics.cache_misses;
+    co_return false;
+  }
+  boost::system::error_code failed;
+  auto parsed = json::parse((*cached)->record, failed);
+  if (failed || !parsed.is_object()) co_return false;
+  auto& record = parsed.get_object();
+  const std::string first(record["execution_id"].as_string());
+  const std::string id = random_id("exe");
+  std::error_code missing;
+  const auto& directory = daemon.settings.caps.directory;
+  if (!record["files"].as_array().empty()) {
+    std::filesystem::create_directory(directory / (id + ".files"), missing);
+    for (const auto& file : std::filesystem::directory_iterator(directory / (first + ".files"), missing)) {
+      std::filesystem::create_hard_link(file.path(), directory / (id + ".files") / file.path().filename(), missing);
+    }
+    if (missing) co_return false;  // gone meanwhile: run it again
+  }
+  const std::int64_t now = system_now_ns();
+  record["execution_id"] = id;
+  record["cached"] = true;
+  record["cached_at"] = record["finished_at"];
+  StoredRun stored{.id = id,
+                   .key_id = key_id,
+                   .status = "ok",
+                   .template_name = std::string(record["template"].as_string()),
+                   .created_ns = now,
+                   .started_ns = now,
+                   .finished_ns = now,
+                   .cached = true,
+                   .record = json_text(record),
+                   .events = (*cached)->events};
+  if (auto kept = daemon.stores.runs.finish(stored, 0); !kept) {
+    log::error("cached result not stored", {{"run", id}, {"error", kept.error().message}});
+  }
+  ++daemon.metrics.cache_hits;
+  co_await request.exchange.answer({.body = with_field(stored.record, "events", stored.events)});
+  co_return true;
+}
+
+}  // namespace
+
+net::awaitable<Handled> answer_run(Request& request, std::shared_ptr<LiveRun> run, Wait wait) {
+  const auto format = parse_accept(request.exchange.request().header("accept"));
+  if (format != Accepts::json) {
+    co_await write_events(request.exchange, run, run->events(), 0, format);
+    co_return Handled{};
+  }
+  const auto deadline = Clock::now() + (wait.most ? Clock::duration(*wait.most) : Clock::duration(kLongestRun));
+  if (!co_await run->wait_finished(deadline)) {
+    request.daemon.note_begun(*run);
+    co_await request.exchange.answer({.status = 202, .body = with_field(run_text(*run), "events", events_text(*run))});
+    co_return Handled{};
+  }
+  if (run->failure() && run->failure()->error.code != ErrorCode::disconnected) {
+    co_return std::unexpected(from_failure(*run->failure()));
+  }
+  co_await request.exchange.answer({.body = with_field(run->rendered, "events", run->rendered_events)});
+  co_return Handled{};
+}
+
+net::awaitable<Handled> post_run(Request& request) {
+  Daemon& daemon = request.daemon;
+  HUTCH_API_CHECK(request.only({}));
+  HUTCH_API_TRY(const auto body, co_await read_json(request.exchange, daemon.settings.most_body));
+  HUTCH_API_TRY(auto asked, read_one_shot(body, daemon.settings, request.caller.key));
+  HUTCH_API_CHECK(daemon.may_run(request.caller));
+  std::string digest;
+  const auto format = parse_accept(request.exchange.request().header("accept"));
+  if (asked.cache && format == Accepts::json) {
+    digest = cache_digest(asked.what, fingerprint_of(daemon, asked.what.request.template_name));
+    if (co_await answer_from_cache(request, digest)) co_return Handled{};
+  }
+  auto run = daemon.hub.run_once(std::move(asked.what), request.caller.key.id);
+  if (!run) co_return std::unexpected(from_error(run.error()));
+  if (!digest.empty()) {
+    (*run)->on_stored = [&daemon, digest, key = request.caller.key.id](LiveRun& live) {
+      if (!live.record() || live.record()->status != wire::Status::ok || !live.record()->denials.empty()) return;
+      const auto kept = daemon.stores.cache.insert(
+          key, digest, {.record = live.rendered, .events = live.rendered_events, .created_ns = live.finished_ns});
+      if (!kept) log::error("result not cached", {{"error", kept.error().message}});
+    };
+  }
+  co_return co_await answer_run(request, *run, asked.wait);
+}
+
+net::awaitable<Handled> list_runs_of(Request& request, std::string session_id) {
+  Daemon& daemon = request.daemon;
+  const auto& key_id = request.caller.key.id;
+  HUTCH_API_TRY(const auto limit, request.number("limit", 20, 100));
+  if (limit == 0) co_return std::unexpected(bad_request("limit must be from 1 to 100"));
+  RunFilter filter{.session_id = std::move(session_id), .limit = limit};
+  if (const auto* status = request.find("status")) filter.status = *status;
+  if (const auto* before = request.find("before")) filter.before = *before;
+  json::array runs;
+  std::vector<std::string> shown;
+  if (filter.before.empty()) {  // what is not stored yet comes first: it is the newest
+    daemon.hub.for_each_run([&](LiveRun& run) {
+      if (run.stored || run.identity().key_id != key_id) return;
+      if (!filter.session_id.empty() && run.identity().session_id != filter.session_id) return;
+      if (!filter.status.empty() && status_of(run) != filter.status) return;
+      runs.push_back(summary_of(run));
+    });
+  }
+  const auto stored = daemon.stores.runs.list(key_id, filter);
+  if (!stored) co_return std::unexpected(ApiError{.message = "The runs cannot be read."});
+  for (const auto& run : *stored) {
+    if (runs.size() < limit) runs.push_back(summary_of(run));
+  }
+  const bool more = stored->size() == limit;
+  const json::value next = more ? json::value(stored->back().id) : json::value(nullptr);
+  co_await request.exchange.answer({.body = json_text(json::object{{"runs", std::move(runs)}, {"next", next}})});
+  co_return Handled{};
+}
+
+net::awaitable<Handled> list_runs(Request& request) {
+  HUTCH_API_CHECK(request.only({"session", "status", "limit", "before"}));
+  const auto* session = request.find("session");
+  co_return co_await list_runs_of(request, session != nullptr ? *session : "");
+}
+
+net::awaitable<Handled> show_run_of(Request& request, std::string id, std::string session_id) {
+  Daemon& daemon = request.daemon;
+  HUTCH_API_CHECK(request.only({"wait_ms"}));
+  HUTCH_API_TRY(const auto wait, request.number("wait_ms", 0, 300'000));
+  if (const auto run = daemon.hub.find_run(id, request.caller.key.id)) {
+    if (!session_id.empty() && run->identity().session_id != session_id) co_return std::unexpected(run_missing());
+    if (wait > 0) co_await run->wait_finished(Clock::now() + std::chrono::milliseconds(wait));
+    const bool over = run->stage() == RunStage::finished;
+    co_await request.exchange.answer({.body = over ? with_field(run->rendered, "events", run->rendered_events)
+                                                   : with_field(run_text(*run), "events", events_text(*run))});
+    co_return Handled{};
+  }
+  const auto stored = daemon.stores.runs.get(id, request.caller.key.id);
+  if (!stored || !*stored || (!session_id.empty() && (*stored)->session_id != session_id)) {
+    co_return std::unexpected(run_missing());
+  }
+  const auto& events = (*stored)->events;
+  co_await request.exchange.answer({.body = with_field((*stored)->record, "events", events.empty() ? "[]" : events)});
+  co_return Handled{};
+}
+
+net::awaitable<Handled> show_run(Request& request) {
+  co_return co_await show_run_of(request, request.parameters[0], "");
+}
+
+net::awaitable<Handled> stream_run(Request& request) {
+  Daemon& daemon = request.daemon;
+  HUTCH_API_CHECK(request.only({"after"}));
+  HUTCH_API_TRY(const auto after, resume_point(request));
+  const auto format = parse_accept(request.exchange.request().header("accept"), Accepts::event_stream);
+  const auto wanted = format == Accepts::json ? Accepts::event_stream : format;
+  if (const auto run = daemon.hub.find_run(request.parameters[0], request.caller.key.id)) {
+    co_await write_events(request.exchange, run, run->events(), after, wanted);
+    co_return Handled{};
+  }
+  const auto stored = daemon.stores.runs.get(request.parameters[0], request.caller.key.id);
+  if (!stored || !*stored) co_return std::unexpected(run_missing());
+  // Long over: its events are in its record, and all that is left to tell is how it ended.
+  EventStream ended(daemon.engine.executor(), 1U << 20);
+  ended.close();
+  const std::string text = with_field(R"({"seq":1,"type":"finished","run":")" + (*stored)->id + R"(","time_ms":0})",
+                                      "result", (*stored)->record);
+  const bool lines = wanted == Accepts::ndjson;
+  if (co_await request.exchange.begin({.content_type = lines ? "application/x-ndjson" : "text/event-stream"},
+                                      std::nullopt)) {
+    co_await request.exchange.write(lines ? text + "\n" : "id: 1\nevent: finished\ndata: " + text + "\n\n");
+    co_await request.exchange.end();
+  }
+  co_return Handled{};
+}
+
+// Whether the caller may see this run at all.
+Handled check_run(Request& request) {
+  if (request.daemon.hub.find_run(request.parameters[0], request.caller.key.id)) return {};
+  const auto stored = request.daemon.stores.runs.get(request.parameters[0], request.caller.key.id);
+  if (stored && *stored) return {};
+  return std::unexpected(run_missing());
+}
+
+net::awaitable<Handled> show_log(Request& request) {
+  HUTCH_API_CHECK(request.only({"stream"}));
+  HUTCH_API_CHECK(check_run(request));
+  const auto* stream = request.find("stream");
+  if (stream != nullptr && *stream != "stdout" && *stream != "stderr") {
+    co_return std::unexpected(bad_request("stream must be stdout or stderr"));
+  }
+  const std::string name = request.parameters[0] + "." + (stream == nullptr ? "stdout" : *stream);
+  UniqueFd file{::open((request.daemon.settings.caps.directory / name).c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW)};
+  if (!file) {
+    co_return std::unexpected(
+        file_error(404, "file_not_found", "Nothing was cut off: all of it is in the run itself."));
+  }
+  co_return co_await answer_file(request.exchange, std::move(file), name, "text/plain; charset=utf-8");
+}
+
+net::awaitable<Handled> show_run_file(Request& request) {
+  Daemon& daemon = request.daemon;
+  HUTCH_API_CHECK(request.only({}));
+  HUTCH_API_CHECK(check_run(request));
+  std::string record;
+  if (const auto run = daemon.hub.find_run(request.parameters[0], request.caller.key.id)) {
+    record = run->rendered;
+  } else if (const auto stored = daemon.stores.runs.get(request.parameters[0], request.caller.key.id);
+             stored && *stored) {
+    record = (*stored)->record;
+  }
+  boost::system::error_code failed;
+  const auto parsed = json::parse(record.empty() ? "{}" : record, failed);
+  const auto* files = parsed.is_object() ? parsed.get_object().if_contains("files") : nullptr;
+  if (files != nullptr && files->is_array()) {
+    for (std::size_t i = 0; i < files->get_array().size(); ++i) {
+      const auto& entry = files->get_array()[i].get_object();
+      if (entry.at("path").as_string() != request.parameters[1]) continue;
+      const auto path = daemon.settings.caps.directory / (request.parameters[0] + ".files") / std::to_string(i);
+      UniqueFd file{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW)};
+      if (!file) break;
+      const auto* type = entry.at("mime_type").if_string();
+      co_return co_await answer_file(request.exchange, std::move(file), request.parameters[1],
+                                     type != nullptr ? std::string(*type) : "application/octet-stream");
+    }
+  }
+  co_return std::unexpected(file_error(404, "file_not_found", "The run left no such file."));
+}
+
+net::awaitable<Handled> cancel_run(Request& request) {
+  HUTCH_API_CHECK(request.only({}));
+  HUTCH_API_CHECK(check_run(request));
+  std::string status = "finished";
+  if (const auto run = request.daemon.hub.find_run(request.parameters[0], request.caller.key.id)) {
+    if (run->cancel) run->cancel();
+    status = status_of(*run);
+  } else if (const auto stored = request.daemon.stores.runs.get(request.parameters[0], request.caller.key.id);
+             stored && *stored) {
+    status = (*stored)->status;
+  }
+  co_await request.exchange.answer(
+      {.status = 202, .body = json_text(json::object{{"execution_id", request.parameters[0]}, {"status", status}})});
+  co_return Handled{};
+}
+
+}  // namespace hutch

@@ -1,0 +1,215 @@
+// Sessions: made, watched, used and ended.
+#include <algorithm>
+#include <boost/json.hpp>
+
+#include "api/event_writer.h"
+#include "api/json_text.h"
+#include "api/run_answer.h"
+#include "api/run_json.h"
+#include "api/session_access.h"
+#include "base/id.h"
+#include "base/log.h"
+
+namespace hutch {
+namespace {
+
+namespace json = boost::json;
+
+// IPython where the template has it.
+wire::RunMode usual_mode(Daemon& daemon, const std::string& template_name) {
+  const auto& templates = daemon.engine.options().templates;
+  const auto found = std::ranges::find(templates, template_name, &Template::name);
+  const bool has = found != templates.end() && std::ranges::any_of(found->preload, [](const std::string& module) {
+                     return module.starts_with("IPython");
+                   });
+  return has ? wire::RunMode::ipython : wire::RunMode::shell;
+}
+
+}  // namespace
+
+Api<std::shared_ptr<Session>> find_session(Request& request) {
+  auto session = request.daemon.hub.find_session(request.parameters[0], request.caller.key.id);
+  if (session) return session;
+  const auto stored = request.daemon.stores.sessions.get(request.parameters[0], request.caller.key.id);
+  if (!stored || !*stored) return std::unexpected(session_missing());
+  return std::unexpected(ApiError{.status = 410,
+                                  .category = "session_not_found",
+                                  .code = "lost",
+                                  .message = "The daemon was restarted, and nothing of this session was kept.",
+                                  .hint = "Make a new one; sessions with `persist` keep their files."});
+}
+
+net::awaitable<Api<std::shared_ptr<Session>>> open_session(Request& request) {
+  HUTCH_API_TRY(auto session, find_session(request));
+  if (session->has_sandbox()) co_return session;
+  if (auto opened = co_await session->open(); !opened) co_return std::unexpected(from_failure(opened.error()));
+  co_return session;
+}
+
+net::awaitable<Handled> create_session(Request& request) {
+  Daemon& daemon = request.daemon;
+  HUTCH_API_CHECK(request.only({}));
+  HUTCH_API_TRY(const auto body, co_await read_json(request.exchange, daemon.settings.most_body));
+  HUTCH_API_TRY(auto asked, read_session(body, daemon.settings, request.caller.key));
+  HUTCH_API_CHECK(daemon.may_run(request.caller));
+  const auto& key_id = request.caller.key.id;
+  if (daemon.hub.sessions_of(key_id).size() >= daemon.settings.sessions_per_key) {
+    co_return std::unexpected(ApiError{.status = 429,
+                                       .category = "rate_limited",
+                                       .code = "too_many_concurrent",
+                                       .message = "This key has too many sessions.",
+                                       .hint = "End one with DELETE /v1/sessions/{session}, or let it expire.",
+                                       .retry_after = std::chrono::seconds(10)});
+  }
+  auto& how = asked.settings;
+  how.id = random_id("ses");
+  how.key_id = key_id;
+  how.saved_files = daemon.hub.saved_files_of(how.id);
+  if (!asked.mode_given) how.mode = usual_mode(daemon, how.template_name);
+  auto session = daemon.hub.add_session(std::move(how));
+  if (auto opened = co_await session->open(); !opened) {
+    const ApiError error = from_failure(opened.error());
+    if (error.status >= 500) log::error("session not started", {{"error", opened.error().error.message}});
+    co_await daemon.hub.end_session(session, "it could not be started");
+    co_return std::unexpected(error);
+  }
+  daemon.store_session(*session, session->settings().persist ? "files_kept" : "lost");
+  log::info("session created", {{"session", session->settings().id}, {"key", key_id}});
+  co_await request.exchange.answer({.status = 201, .body = json_text(session_object(*session))});
+  co_return Handled{};
+}
+
+net::awaitable<Handled> list_sessions(Request& request) {
+  HUTCH_API_CHECK(request.only({"label", "limit"}));
+  HUTCH_API_TRY(const auto limit, request.number("limit", 100, 1'000));
+  std::string name;
+  std::string value;
+  if (const auto* label = request.find("label")) {
+    const std::size_t equals = label->find('=');
+    if (equals == std::string::npos) co_return std::unexpected(bad_request("label must be NAME=VALUE"));
+    name = label->substr(0, equals);
+    value = label->substr(equals + 1);
+  }
+  json::array sessions;
+  for (const auto& session : request.daemon.hub.sessions_of(request.caller.key.id)) {
+    const auto& labels = session->settings().labels;
+    const auto found = labels.find(name);
+    if (!name.empty() && (found == labels.end() || found->second != value)) continue;
+    if (sessions.size() < limit) sessions.push_back(session_object(*session));
+  }
+  co_await request.exchange.answer({.body = json_text(json::object{{"sessions", std::move(sessions)}})});
+  co_return Handled{};
+}
+
+net::awaitable<Handled> show_session(Request& request) {
+  HUTCH_API_CHECK(request.only({}));
+  if (const auto session = request.daemon.hub.find_session(request.parameters[0], request.caller.key.id)) {
+    co_await request.exchange.answer({.body = json_text(session_object(*session))});
+    co_return Handled{};
+  }
+  const auto stored = request.daemon.stores.sessions.get(request.parameters[0], request.caller.key.id);
+  if (!stored || !*stored) co_return std::unexpected(session_missing());
+  co_await request.exchange.answer({.body = json_text(session_object(**stored))});  // lost, and said so
+  co_return Handled{};
+}
+
+net::awaitable<Handled> change_session(Request& request) {
+  HUTCH_API_CHECK(request.only({}));
+  HUTCH_API_TRY(const auto session, find_session(request));
+  HUTCH_API_TRY(const auto body, co_await read_json(request.exchange, 64U << 10));
+  HUTCH_API_TRY(auto change, read_session_change(body));
+  auto& settings = session->settings();
+  if (change.name) settings.name = std::move(*change.name);
+  if (change.labels) settings.labels = std::move(*change.labels);
+  if (change.ttl) settings.ttl = *change.ttl;
+  session->touch();
+  request.daemon.store_session(*session, settings.persist ? "files_kept" : "lost");
+  co_await request.exchange.answer({.body = json_text(session_object(*session))});
+  co_return Handled{};
+}
+
+net::awaitable<Handled> delete_session(Request& request) {
+  HUTCH_API_CHECK(request.only({}));
+  auto session = find_session(request);
+  if (!session && session.error().status == 410) {  // only its name is left
+    std::ignore = request.daemon.stores.sessions.remove(request.parameters[0]);
+  } else if (!session) {
+    co_return std::unexpected(session.error());
+  } else {
+    co_await request.daemon.hub.end_session(*session, "deleted");
+  }
+  co_await request.exchange.answer({.status = 204, .content_type = ""});
+  co_return Handled{};
+}
+
+net::awaitable<Handled> post_session_run(Request& request) {
+  Daemon& daemon = request.daemon;
+  HUTCH_API_CHECK(request.only({}));
+  HUTCH_API_TRY(const auto session, find_session(request));
+  HUTCH_API_TRY(const auto body, co_await read_json(request.exchange, daemon.settings.most_body));
+  HUTCH_API_TRY(auto asked, read_cell(body, daemon.settings));
+  HUTCH_API_CHECK(daemon.may_run(request.caller));
+  if (session->state() == SessionState::ended) co_return std::unexpected(session_missing());
+  auto run = daemon.hub.run_in(*session, std::move(asked.task));
+  if (!run) co_return std::unexpected(from_error(run.error()));
+  co_return co_await answer_run(request, *run, asked.wait);
+}
+
+net::awaitable<Handled> list_session_runs(Request& request) {
+  HUTCH_API_CHECK(request.only({"status", "limit", "before"}));
+  HUTCH_API_CHECK(find_session(request));
+  co_return co_await list_runs_of(request, request.parameters[0]);
+}
+
+net::awaitable<Handled> show_session_run(Request& request) {
+  co_return co_await show_run_of(request, request.parameters[1], request.parameters[0]);
+}
+
+net::awaitable<Handled> interrupt_session(Request& request) {
+  HUTCH_API_CHECK(request.only({}));
+  HUTCH_API_TRY(const auto session, find_session(request));
+  const bool interrupted = session->interrupt();
+  co_await request.exchange.answer({.status = 202, .body = json_text(json::object{{"interrupted", interrupted}})});
+  co_return Handled{};
+}
+
+net::awaitable<Handled> restart_session(Request& request) {
+  HUTCH_API_CHECK(request.only({}));
+  HUTCH_API_TRY(const auto session, find_session(request));
+  if (auto restarted = co_await session->restart(); !restarted) {
+    co_return std::unexpected(from_failure(restarted.error()));
+  }
+  co_await request.exchange.answer({.body = json_text(session_object(*session))});
+  co_return Handled{};
+}
+
+net::awaitable<Handled> send_stdin(Request& request) {
+  HUTCH_API_CHECK(request.only({}));
+  HUTCH_API_TRY(const auto session, find_session(request));
+  HUTCH_API_TRY(const auto body, co_await read_json(request.exchange, 1U << 20));
+  JsonFields fields(body, "");
+  std::string text;
+  if (!fields.text("text", text, 64U << 10)) fields.refuse("text is missing");
+  HUTCH_API_CHECK(fields.finish());
+  if (auto given = session->give_input(text); !given) {
+    co_return std::unexpected(ApiError{.status = 409,
+                                       .category = "session_busy",
+                                       .code = "not_reading",
+                                       .message = given.error().message,
+                                       .hint = given.error().hint});
+  }
+  co_await request.exchange.answer({.status = 202, .body = R"({"accepted":true})"});
+  co_return Handled{};
+}
+
+net::awaitable<Handled> stream_session(Request& request) {
+  HUTCH_API_CHECK(request.only({"after"}));
+  HUTCH_API_TRY(const auto session, find_session(request));
+  HUTCH_API_TRY(const auto after, resume_point(request));
+  const auto format = parse_accept(request.exchange.request().header("accept"), Accepts::event_stream);
+  co_await write_events(request.exchange, session, session->events(), after,
+                        format == Accepts::json ? Accepts::event_stream : format);
+  co_return Handled{};
+}
+
+}  // namespace hutch

@@ -1,0 +1,79 @@
+// One HTTP request and its answer, as handlers see it: no library, no socket. The body is read in pieces and the answer
+// may be written in pieces, so that a file of any size takes no memory.
+#pragma once
+
+#include <cstdint>
+#include <expected>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "session/task_group.h"
+
+namespace hutch {
+
+enum class Method : std::uint8_t { get, head, post, put, patch, del, options, other };
+
+struct HttpRequest {
+  Method method = Method::other;
+  std::string path;  // as it came, still encoded
+  std::string query;
+  std::map<std::string, std::string, std::less<>> headers;  // names in lower case; the first of each
+  std::vector<std::string> repeated;                        // names that came more than once
+  std::optional<std::uint64_t> length;                      // of the body; nothing: chunked, or none
+  bool has_body = false;
+  bool from_owner = false;  // over the Unix socket, from the daemon's own user
+  bool wants_websocket = false;
+
+  [[nodiscard]] std::string_view header(std::string_view name) const {
+    const auto found = headers.find(name);
+    return found == headers.end() ? std::string_view{} : std::string_view(found->second);
+  }
+};
+
+using Headers = std::vector<std::pair<std::string, std::string>>;
+
+struct Answer {
+  unsigned status = 200;
+  std::string body;
+  std::string content_type = "application/json";
+  Headers headers;
+};
+
+enum class BodyProblem : std::uint8_t { broken, too_slow };
+
+// Messages in both directions, after an upgrade.
+class WebSocket {
+ public:
+  virtual ~WebSocket() = default;
+  virtual net::awaitable<std::optional<std::string>> receive() = 0;  // nothing: it is over
+  virtual net::awaitable<bool> send(std::string text) = 0;
+  virtual void close() = 0;
+};
+
+class HttpExchange {
+ public:
+  virtual ~HttpExchange() = default;
+  [[nodiscard]] virtual const HttpRequest& request() const = 0;
+
+  // The next piece of the body; empty at its end. The view holds until the next call.
+  virtual net::awaitable<std::expected<std::string_view, BodyProblem>> read_some() = 0;
+
+  // Either a whole answer, or a head, pieces and an end. False when the client is gone.
+  virtual net::awaitable<bool> answer(Answer answer) = 0;
+  virtual net::awaitable<bool> begin(Answer head, std::optional<std::uint64_t> length) = 0;  // no length: chunked
+  virtual net::awaitable<bool> write(std::string_view piece) = 0;
+  virtual net::awaitable<bool> end() = 0;
+  [[nodiscard]] virtual bool answered() const = 0;  // something has been sent
+
+  virtual net::awaitable<std::unique_ptr<WebSocket>> upgrade() = 0;  // null when that failed
+
+  std::string request_id;
+  Headers extra;  // that every answer carries
+};
+
+}  // namespace hutch

@@ -1,0 +1,305 @@
+#include "api/run_json.h"
+
+#include "api/api_error.h"
+#include "api/json_text.h"
+#include "api/record_json.h"
+#include "base/utf8.h"
+
+namespace hutch {
+namespace {
+
+namespace json = boost::json;
+
+json::value or_null(const std::string& text) {
+  return text.empty() ? json::value(nullptr) : json::value(clean_utf8(text));
+}
+json::value time_or_null(std::int64_t ns) { return ns == 0 ? json::value(nullptr) : json::value(timestamp(ns)); }
+
+// The hints were written for the command line; here the same things are fields.
+void speak_http(json::object& run) {
+  static constexpr std::pair<std::string_view, std::string_view> kWords[] = {
+      {"(--memory)", "(limits.memory)"},
+      {"(--processes)", "(limits.processes)"},
+      {"(--scratch)", "(limits.scratch)"},
+      {"(--scratch, --inodes)", "(limits.scratch, limits.inodes)"},
+      {"(--open-files)", "(limits.open_files)"},
+      {"(--timeout)", "(limits.timeout)"},
+      {"(--cpu-time)", "(limits.cpu_time)"},
+      {"put the data in with --in", "put the data in as files"},
+      {"Pass the input on standard input, as an argument after --, or as a file with --in.",
+       "Send `stdin` with the run (a text, or true to send it while it runs), or pass the data as a file."}};
+  auto* error = run["error"].if_object();
+  if (error == nullptr) return;
+  auto* hint = (*error)["hint"].if_string();
+  if (hint == nullptr) return;
+  std::string text(*hint);
+  for (const auto& [from, to] : kWords) {
+    if (const auto at = text.find(from); at != std::string::npos) text.replace(at, from.size(), to);
+  }
+  *hint = text;
+}
+
+json::value log_of(const LiveRun& run) {
+  if (!run.truncated(wire::Stream::out) && !run.truncated(wire::Stream::err)) return nullptr;
+  const std::string base = "/v1/runs/" + run.identity().id + "/log?stream=";
+  const auto link = [&](wire::Stream stream, const char* name) {
+    return run.truncated(stream) ? json::value(base + name) : json::value(nullptr);
+  };
+  return json::object{{"stdout", link(wire::Stream::out, "stdout")},
+                      {"stderr", link(wire::Stream::err, "stderr")},
+                      {"stdout_bytes", run.written(wire::Stream::out)},
+                      {"stderr_bytes", run.written(wire::Stream::err)}};
+}
+
+// A run that has no record of its own: it waits, it runs, or we failed it.
+wire::Record record_so_far(const LiveRun& run) {
+  wire::Record record{.execution_id = run.identity().id, .template_name = run.identity().template_name};
+  record.started_at_ns = run.started_ns;
+  record.warm = true;
+  if (!run.failure()) return record;
+  const ApiError error = from_failure(*run.failure());
+  const bool cancelled = error.category == "cancelled";
+  record.status = cancelled ? wire::Status::cancelled : wire::Status::error;
+  record.exit_code = 125;
+  record.error = wire::RunError{.category = error.category,
+                                .code = error.code,
+                                .message = error.message,
+                                .hint = error.hint,
+                                .fix = std::string(fix_of(error)),
+                                .state = run.session_state.empty() ? "lost" : run.session_state,
+                                .retryable = cancelled || error.retry_after.count() > 0};
+  return record;
+}
+
+std::string_view name_of(wire::RunMode mode) { return mode == wire::RunMode::ipython ? "ipython" : "plain"; }
+
+std::string_view name_of(SessionState state) {
+  switch (state) {
+    case SessionState::ready:
+      return "ready";
+    case SessionState::busy:
+      return "busy";
+    case SessionState::stopped:
+      return "files_kept";
+    case SessionState::lost:
+      return "lost";
+    case SessionState::ended:
+      return "ended";
+  }
+  return "ended";
+}
+
+}  // namespace
+
+std::string status_of(const LiveRun& run) {
+  if (run.stage() == RunStage::queued) return "queued";
+  if (run.stage() == RunStage::running) return "running";
+  const auto status = run.record() ? run.record()->status : record_so_far(run).status;
+  switch (status) {
+    case wire::Status::ok:
+      return "ok";
+    case wire::Status::error:
+      return "error";
+    case wire::Status::timeout:
+      return "timeout";
+    case wire::Status::cancelled:
+      return "cancelled";
+  }
+  return "error";
+}
+
+std::string run_text(const LiveRun& run) {
+  const bool over = run.stage() == RunStage::finished;
+  json::object result = record_object(run.record() ? *run.record() : record_so_far(run), run.output(), run.files());
+  result["status"] = status_of(run);
+  result["started_at"] = time_or_null(run.started_ns);
+  if (!over) result["exit_code"] = nullptr;
+  result["session_id"] = or_null(run.identity().session_id);
+  result["execution_count"] = run.execution_count == 0 ? json::value(nullptr) : json::value(run.execution_count);
+  result["created_at"] = timestamp(run.created_ns);
+  result["finished_at"] = time_or_null(run.finished_ns);
+  result["cached"] = run.cached;
+  result["cached_at"] = time_or_null(run.cached_ns);
+  result["full_log"] = log_of(run);
+  result["session"] = run.session_state.empty()
+                          ? json::value(nullptr)
+                          : json::value(json::object{{"state", run.session_state},
+                                                     {"expires_at", time_or_null(run.session_expires_ns)}});
+  speak_http(result);
+  return json_text(result);
+}
+
+std::string with_field(std::string text, std::string_view name, std::string_view value) {
+  text.pop_back();
+  text += text.size() > 1 ? ",\"" : "\"";
+  text += name;
+  text += "\":";
+  text += value;
+  text += '}';
+  return text;
+}
+
+std::string events_text(const LiveRun& run) { return json_text(events_array(run.output())); }
+
+std::string interrupted_text(const StoredRun& run) {
+  wire::Record record{.execution_id = run.id,
+                      .status = wire::Status::error,
+                      .template_name = run.template_name,
+                      .started_at_ns = run.started_ns,
+                      .exit_code = 125,
+                      .warm = true};
+  record.error = wire::RunError{.category = "internal",
+                                .code = "worker_lost",
+                                .message = "The daemon was stopped while this ran.",
+                                .hint = "Run it again.",
+                                .fix = "wait_and_retry",
+                                .state = "lost",
+                                .retryable = true};
+  json::object result = record_object(record, {}, {});
+  result["started_at"] = time_or_null(run.started_ns);
+  result["session_id"] = or_null(run.session_id);
+  result["execution_count"] = nullptr;
+  result["created_at"] = timestamp(run.created_ns);
+  result["finished_at"] = timestamp(system_now_ns());
+  result["cached"] = false;
+  result["cached_at"] = nullptr;
+  result["full_log"] = nullptr;
+  result["session"] = nullptr;
+  return json_text(result);
+}
+
+json::object summary_of(const StoredRun& run) {
+  return {{"execution_id", run.id},
+          {"session_id", or_null(run.session_id)},
+          {"status", run.status},
+          {"template", run.template_name},
+          {"created_at", timestamp(run.created_ns)},
+          {"started_at", time_or_null(run.started_ns)},
+          {"finished_at", time_or_null(run.finished_ns)},
+          {"cpu_ms", static_cast<double>(run.cpu_us) / 1000.0},
+          {"wall_ms", static_cast<double>(run.wall_us) / 1000.0},
+          {"cached", run.cached}};
+}
+
+json::object summary_of(const LiveRun& run) {
+  StoredRun stored{.id = run.identity().id,
+                   .session_id = run.identity().session_id,
+                   .status = status_of(run),
+                   .template_name = run.identity().template_name,
+                   .created_ns = run.created_ns,
+                   .started_ns = run.started_ns,
+                   .finished_ns = run.finished_ns,
+                   .cached = run.cached};
+  return summary_of(stored);
+}
+
+std::string_view event_name(const StreamEvent& event) {
+  switch (event.type) {
+    case EventType::queued:
+      return "queued";
+    case EventType::started:
+      return "started";
+    case EventType::output:
+      return event.stream == wire::Stream::out ? "stdout" : "stderr";
+    case EventType::truncated:
+      return "truncated";
+    case EventType::file:
+      return "file";
+    case EventType::finished:
+      return "finished";
+    case EventType::session:
+      return "session";
+  }
+  return "session";
+}
+
+std::string event_text(const StreamEvent& event, Clock::time_point began) {
+  const auto us = std::chrono::duration_cast<std::chrono::microseconds>(event.at - began).count();
+  json::object result{{"seq", event.number},
+                      {"type", event_name(event)},
+                      {"run", or_null(event.run)},
+                      {"time_ms", static_cast<double>(us) / 1000.0}};
+  switch (event.type) {
+    case EventType::queued:
+    case EventType::started:
+      break;
+    case EventType::output:
+      result["text"] = event.text;
+      break;
+    case EventType::truncated:
+      result["stream"] = event.stream == wire::Stream::out ? "stdout" : "stderr";
+      result["kept_bytes"] = event.kept_bytes;
+      break;
+    case EventType::file:
+      if (event.file) result["file"] = file_object(*event.file);
+      break;
+    case EventType::finished:
+      if (const auto run = event.result.lock()) return with_field(json_text(result), "result", run_text(*run));
+      result["result"] = nullptr;
+      break;
+    case EventType::session:
+      result["state"] = event.state;
+      result["reason"] = or_null(event.text);
+      break;
+  }
+  return json_text(result);
+}
+
+json::object limits_object(const wire::RunLimits& limits) {
+  return {{"timeout", static_cast<double>(limits.wall_ms) / 1000.0},
+          {"cpu_time", static_cast<double>(limits.cpu_ms) / 1000.0},
+          {"memory", limits.memory},
+          {"scratch", limits.scratch},
+          {"output", limits.output},
+          {"cpu_percent", limits.cpu_percent},
+          {"processes", limits.processes},
+          {"open_files", limits.open_files},
+          {"inodes", limits.inodes}};
+}
+
+json::object session_object(const Session& session) {
+  const auto& settings = session.settings();
+  json::object labels;
+  for (const auto& [name, value] : settings.labels) labels[name] = value;
+  return {{"id", settings.id},
+          {"name", or_null(settings.name)},
+          {"labels", std::move(labels)},
+          {"template", settings.template_name},
+          {"mode", name_of(settings.mode)},
+          {"state", name_of(session.state())},
+          {"created_at", timestamp(session.created_ns)},
+          {"last_used_at", timestamp(session.last_used_ns)},
+          {"expires_at", timestamp(session.expires_ns())},
+          {"ttl", settings.ttl.count()},
+          {"max_age", settings.max_age.count()},
+          {"persist", settings.persist},
+          {"execution_count", session.execution_count},
+          {"queued", session.queued()},
+          {"limits", limits_object(settings.limits)}};
+}
+
+json::object session_object(const StoredSession& session) {
+  boost::system::error_code failed;
+  auto labels = json::parse(session.labels, failed);
+  auto options = json::parse(session.options, failed);
+  const std::int64_t expires = std::min(session.last_used_ns + session.ttl_s * 1'000'000'000,
+                                        session.created_ns + session.max_age_s * 1'000'000'000);
+  return {{"id", session.id},
+          {"name", or_null(session.name)},
+          {"labels", labels.is_object() ? labels : json::value(json::object{})},
+          {"template", session.template_name},
+          {"mode", session.mode},
+          {"state", session.state},
+          {"created_at", timestamp(session.created_ns)},
+          {"last_used_at", timestamp(session.last_used_ns)},
+          {"expires_at", timestamp(expires)},
+          {"ttl", session.ttl_s},
+          {"max_age", session.max_age_s},
+          {"persist", session.persist},
+          {"execution_count", session.execution_count},
+          {"queued", 0},
+          {"limits", options.is_object() && options.get_object().contains("limits") ? options.get_object()["limits"]
+                                                                                    : json::value(json::object{})}};
+}
+
+}  // namespace hutch

@@ -1,0 +1,191 @@
+// The daemon's process: what is opened, in which order, and how it ends.
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <boost/asio/detached.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/signal_set.hpp>
+#include <boost/asio/thread_pool.hpp>
+#include <boost/json.hpp>
+#include <csignal>
+#include <cstdio>
+#include <fstream>
+
+#include "api/daemon.h"
+#include "api/engine_client.h"
+#include "api/engine_setup.h"
+#include "api/http_server.h"
+#include "api/json_text.h"
+#include "base/log.h"
+
+namespace hutch {
+namespace {
+
+namespace fs = std::filesystem;
+
+Result<void> make_private_directory(const fs::path& path) {
+  std::error_code failed;
+  fs::create_directories(path, failed);
+  if (failed) return make_error(ErrorCode::system, failed.message()).during("make " + path.string());
+  if (::chmod(path.c_str(), 0700) != 0) return system_error(errno).during("close " + path.string() + " to others");
+  return {};
+}
+
+// One daemon per data directory.
+Result<UniqueFd> take_lock(const fs::path& data) {
+  UniqueFd lock{::open((data / "serve.lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)};
+  if (!lock) return system_error(errno).during("open the lock of " + data.string());
+  if (::flock(lock.get(), LOCK_EX | LOCK_NB) == 0) return lock;
+  return make_error(ErrorCode::already_exists, "another daemon uses " + data.string())
+      .with_hint("stop it, or give this one another directory with --data");
+}
+
+bool is_public(const std::string& address) {
+  return !address.empty() && !address.starts_with("127.") && !address.starts_with("[::1]") &&
+         !address.starts_with("localhost:");
+}
+
+// A new daemon is of no use to anybody without one; it is shown this once.
+Result<void> make_first_key(KeyStore& keys) {
+  HUTCH_TRY(const auto count, keys.count());
+  if (count > 0) return {};
+  HUTCH_TRY(auto made, keys.create("first", {.run = true, .files = true, .admin = true}, {}));
+  std::printf("key: %s\n", made.secret.reveal().c_str());
+  std::fflush(stdout);
+  return {};
+}
+
+Result<Stores> open_stores(Database& database, const ServeSettings& settings) {
+  HUTCH_TRY(auto keys, KeyStore::open(database));
+  HUTCH_TRY(auto runs, RunStore::open(database));
+  HUTCH_TRY(auto sessions, SessionStore::open(database));
+  HUTCH_TRY(auto cache, ResultCache::open(database, settings.cache));
+  return Stores{
+      .keys = std::move(keys), .runs = std::move(runs), .sessions = std::move(sessions), .cache = std::move(cache)};
+}
+
+// Beside the event loop, because it waits for the disk.
+class Checkpoints {
+ public:
+  Checkpoints(net::any_io_executor executor, const fs::path& database) : timer_(executor), path_(database) {}
+
+  net::awaitable<void> run(const bool& stopping) {
+    boost::system::error_code ignored;
+    while (!stopping) {
+      timer_.expires_after(std::chrono::seconds(5));
+      co_await timer_.async_wait(net::redirect_error(net::use_awaitable, ignored));
+      net::post(thread_, [path = path_] {
+        if (auto own = Database::open(path)) std::ignore = own->checkpoint();
+      });
+    }
+  }
+
+ private:
+  net::steady_timer timer_;
+  fs::path path_;
+  net::thread_pool thread_{1};
+};
+
+void announce(const ServeSettings& settings, const std::string& address, const std::string& socket) {
+  log::info("listening", {{"address", address}, {"socket", socket}});
+  if (settings.ready_file.empty()) return;
+  const std::string temporary = settings.ready_file + ".new";
+  std::ofstream(temporary) << json_text(boost::json::object{{"listen", address}, {"socket", socket}}) << "\n";
+  ::rename(temporary.c_str(), settings.ready_file.c_str());
+}
+
+}  // namespace
+
+Result<void> serve(const ServeSettings& given, const std::string& version) {
+  ::signal(SIGPIPE, SIG_IGN);
+  ServeSettings settings = given;
+  UniqueFd log_file;
+  if (!settings.log_file.empty()) {
+    log_file.reset(::open(settings.log_file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
+    if (!log_file) return system_error(errno).during("open " + settings.log_file);
+    log::open(log_file.get());
+  }
+  settings.caps.directory = settings.data / "runs";
+  for (const char* part : {"", "runs", "sessions"}) {
+    HUTCH_TRY(make_private_directory(settings.data / part));
+  }
+  HUTCH_TRY(const auto lock, take_lock(settings.data));
+  HUTCH_TRY(auto templates, load_templates({}));
+  if (settings.template_name.empty()) {
+    const bool built = std::ranges::find(templates, "default", &Template::name) != templates.end();
+    settings.template_name = built ? "default" : "bare";
+  }
+  // Before any thread, and before the database: the keeper forks.
+  HUTCH_TRY(auto keeper, start_keeper(keeper_options(templates, false)));
+  if (keeper.hello.cgroup.empty() && !settings.weaker_limits) {
+    return make_error(ErrorCode::unsupported, "the limits cannot be enforced here: " + keeper.hello.cgroup_problem)
+        .with_hint(keeper.hello.cgroup_hint +
+                   "\nor accept rlimits and a watchdog instead: hutch serve --weaker-limits");
+  }
+  net::io_context context(1);
+  Engine engine(context.get_executor(), std::move(keeper), engine_options(settings.engine, std::move(templates)));
+  const fs::path database_path = settings.data / "hutch.db";
+  HUTCH_TRY(auto database, Database::open(database_path));
+  HUTCH_TRY(auto stores, open_stores(database, settings));
+  HUTCH_TRY(make_first_key(stores.keys));
+
+  Daemon daemon(settings, engine, stores, version);
+  daemon.public_listener = is_public(settings.listen);
+  daemon.restore();
+  HttpServer server(context.get_executor(), {.times = settings.times, .handle = [&daemon](HttpExchange& exchange) {
+                                               return daemon.handle(exchange);
+                                             }});
+  if (!settings.tls_certificate.empty()) {
+    HUTCH_TRY(server.use_tls(settings.tls_certificate, settings.tls_key));
+  }
+  std::string address;
+  if (!settings.listen.empty()) {
+    HUTCH_TRY(address, server.listen_tcp(settings.listen));
+  }
+  if (settings.socket.empty()) {
+    HUTCH_TRY(const auto location, EngineLocation::find());
+    settings.socket = (location.directory / "serve.sock").string();
+  }
+  HUTCH_TRY(server.listen_unix(settings.socket));
+
+  bool stopping = false;
+  Checkpoints checkpoints(context.get_executor(), database_path);
+  const auto stop = [&](std::string why) {
+    if (std::exchange(stopping, true)) return;
+    log::info("stopping", {{"reason", std::move(why)}});
+    daemon.begin_stop();
+    net::co_spawn(
+        context,
+        [&]() -> net::awaitable<void> {
+          co_await daemon.hub.shut_down(settings.stop_grace);
+          server.stop();
+          context.stop();
+        },
+        net::detached);
+  };
+  net::signal_set signals(context, SIGTERM, SIGINT);
+  signals.async_wait([&](const boost::system::error_code& failed, int number) {
+    if (!failed) stop("signal " + std::to_string(number));
+  });
+  net::co_spawn(
+      context,
+      [&]() -> net::awaitable<void> {
+        co_await engine.listen();
+        stop("the keeper is gone");
+      },
+      net::detached);
+  net::co_spawn(context, engine.tend_pool(), net::detached);
+  net::co_spawn(context, daemon.hub.tend(), net::detached);
+  net::co_spawn(context, daemon.tend(), net::detached);
+  net::co_spawn(context, checkpoints.run(stopping), net::detached);
+  announce(settings, address, settings.socket);
+  context.run();
+  std::ignore = database.checkpoint();
+  log::info("stopped");
+  if (engine.lost() && !stopping) return make_error(ErrorCode::internal, "the keeper is gone");
+  return {};
+}
+
+}  // namespace hutch

@@ -1,0 +1,15 @@
+// How handlers come to the session that a request names.
+#pragma once
+
+#include <memory>
+
+#include "api/routes.h"
+
+namespace hutch {
+
+// The caller's own; otherwise why not: unknown, or lost when the daemon restarted.
+Api<std::shared_ptr<Session>> find_session(Request& request);
+// The same with a sandbox: a session whose files were kept gets a new one.
+net::awaitable<Api<std::shared_ptr<Session>>> open_session(Request& request);
+
+}  // namespace hutch

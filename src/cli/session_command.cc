@@ -1,0 +1,131 @@
+#include "cli/session_command.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <iostream>
+#include <thread>
+
+#include "api/json_text.h"
+#include "cli/report.h"
+
+namespace hutch {
+namespace {
+
+namespace json = boost::json;
+
+int fail(const Error& error) {
+  Report().error(error.message, error.hint);
+  return kOwnFailure;
+}
+
+std::string text_of(const json::object& object, std::string_view name) {
+  const auto* value = object.if_contains(name);
+  if (value == nullptr || value->is_null()) return "-";
+  return value->is_string() ? std::string(value->get_string()) : json::serialize(*value);
+}
+
+Result<json::object> ask(const SessionOptions& options, std::string_view method, const std::string& path,
+                         std::string body = {}) {
+  HUTCH_TRY(auto client, reach_daemon(options.remote));
+  return expect_object(client.request(method, path, std::move(body)));
+}
+
+// A line, or a block that an empty line ends.
+bool read_cell(std::string& cell) {
+  const bool terminal = ::isatty(0) != 0;
+  if (terminal) fmt::print("hutch> "), std::fflush(stdout);
+  if (!std::getline(std::cin, cell)) return false;
+  if (cell.empty() || cell.back() != ':') return true;
+  for (std::string line;;) {
+    if (terminal) fmt::print("...    "), std::fflush(stdout);
+    if (!std::getline(std::cin, line) || line.empty()) return true;
+    cell += "\n" + line;
+  }
+}
+
+}  // namespace
+
+int session_list(const SessionOptions& options) {
+  const auto answer = ask(options, "GET", "/v1/sessions?limit=1000");
+  if (!answer) return fail(answer.error());
+  if (options.format == OutputFormat::json) {
+    fmt::print("{}\n", json_text(*answer));
+    return 0;
+  }
+  const auto& sessions = answer->at("sessions").as_array();
+  if (sessions.empty()) {
+    fmt::print("no sessions; `hutch session create` makes one\n");
+    return 0;
+  }
+  fmt::print("{:<28} {:<16} {:<10} {:<10} {:>5}  {}\n", "id", "name", "template", "state", "runs", "expires");
+  for (const auto& entry : sessions) {
+    const auto& session = entry.as_object();
+    fmt::print("{:<28} {:<16} {:<10} {:<10} {:>5}  {}\n", text_of(session, "id"), text_of(session, "name"),
+               text_of(session, "template"), text_of(session, "state"), text_of(session, "execution_count"),
+               text_of(session, "expires_at"));
+  }
+  return 0;
+}
+
+int session_create(const SessionOptions& options) {
+  json::object body{{"persist", options.persist}};
+  if (!options.name.empty()) body["name"] = options.name;
+  if (!options.template_name.empty()) body["template"] = options.template_name;
+  const auto answer = ask(options, "POST", "/v1/sessions", json::serialize(body));
+  if (!answer) return fail(answer.error());
+  fmt::print("{}\n", options.format == OutputFormat::json ? json_text(*answer) : text_of(*answer, "id"));
+  return 0;
+}
+
+int session_run(const SessionOptions& options) {
+  ClientRun run;
+  if (auto added = add_program(options.what, run); !added) return fail(added.error());
+  auto client = reach_daemon(options.remote);
+  if (!client) return fail(client.error());
+  const std::string body = json::serialize(json::object{{"code", run.request.code}});
+  const std::string path = "/v1/sessions/" + options.id + "/runs";
+  if (options.what.json) {
+    const auto reply = client->request("POST", path, body);
+    if (reply) fmt::print("{}\n", reply->body);
+    const auto answer = expect_object(reply);
+    return answer ? report_result(*answer, true) : fail(answer.error());
+  }
+  RunPrinter printer;
+  const auto reply = client->stream("POST", path, body, [&](std::string_view line) { printer.show(line); });
+  if (auto answer = expect_object(reply); !answer) return fail(answer.error());
+  return report_result(printer.result(), options.what.quiet);
+}
+
+// Cells from here go in; what anybody's cells write comes out, in the order in which it happens.
+int session_attach(const SessionOptions& options) {
+  if (auto there = ask(options, "GET", "/v1/sessions/" + options.id); !there) return fail(there.error());
+  auto watcher = reach_daemon(options.remote);
+  auto client = reach_daemon(options.remote);
+  if (!watcher || !client) return fail(!watcher ? watcher.error() : client.error());
+  std::thread watch([&] {
+    RunPrinter printer;
+    const auto over = watcher->stream("GET", "/v1/sessions/" + options.id + "/events?after=9007199254740991", {},
+                                      [&](std::string_view line) { printer.show(line); });
+    (void)over;
+    fmt::print(stderr, "the session has ended\n");
+    ::_exit(0);  // the other thread waits for a line that may never come
+  });
+  watch.detach();
+  for (std::string cell; read_cell(cell);) {
+    if (cell.empty()) continue;
+    const auto reply =
+        client->request("POST", "/v1/sessions/" + options.id + "/runs", json::serialize(json::object{{"code", cell}}));
+    const auto answer = expect_object(reply);
+    if (!answer) return fail(answer.error());
+  }
+  std::fflush(stdout);
+  ::_exit(0);  // the watcher still reads
+}
+
+int session_remove(const SessionOptions& options) {
+  const auto answer = ask(options, "DELETE", "/v1/sessions/" + options.id);
+  return answer ? 0 : fail(answer.error());
+}
+
+}  // namespace hutch

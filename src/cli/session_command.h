@@ -1,0 +1,27 @@
+// `hutch session`: sessions of a daemon.
+#pragma once
+
+#include <string>
+
+#include "cli/remote.h"
+#include "cli/template_command.h"
+
+namespace hutch {
+
+struct SessionOptions {
+  RemoteOptions remote;
+  std::string id;
+  RunOptions what;   // of `run`
+  std::string name;  // of a new one
+  std::string template_name;
+  bool persist = false;
+  OutputFormat format = OutputFormat::text;
+};
+
+int session_list(const SessionOptions& options);
+int session_create(const SessionOptions& options);
+int session_run(const SessionOptions& options);
+int session_attach(const SessionOptions& options);
+int session_remove(const SessionOptions& options);
+
+}  // namespace hutch

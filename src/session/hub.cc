@@ -1,0 +1,215 @@
+#include "session/hub.h"
+
+#include <fcntl.h>
+#include <sys/sendfile.h>
+#include <unistd.h>
+
+#include <boost/asio/detached.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/write.hpp>
+
+#include "base/id.h"
+
+namespace hutch {
+namespace {
+
+constexpr auto kRemembered = std::chrono::seconds(30);  // in memory, after the end
+constexpr std::size_t kMostRemembered = 256;
+constexpr auto kLook = std::chrono::seconds(1);
+constexpr auto kWarning = std::chrono::seconds(60);  // before a session expires
+
+Admission::Owner owner_of(const std::string& key_id) { return std::hash<std::string>{}(key_id); }
+
+class OneShotSink final : public RunSink {
+ public:
+  explicit OneShotSink(LiveRun& run) : run_(run) {}
+  void on_output(wire::OutputEvent event) override { run_.add_output(event); }
+  void on_file(CollectedFile file) override { files.push_back(std::move(file)); }
+  void on_cell_done(wire::CellStatus, wire::Record) override {}
+
+  std::vector<CollectedFile> files;
+
+ private:
+  LiveRun& run_;
+};
+
+// Named by their place in the list: no name that a program chose becomes a name on the host.
+void keep_contents(const std::filesystem::path& directory, std::vector<CollectedFile>& files) {
+  std::error_code ignored;
+  std::filesystem::create_directory(directory, ignored);
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    if (!files[i].content) continue;
+    const UniqueFd copy{
+        ::open((directory / std::to_string(i)).c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600)};
+    off_t at = 0;
+    while (copy && ::sendfile(copy.get(), files[i].content.get(), &at, 1U << 20) > 0) {
+    }
+    files[i].content.reset();
+  }
+}
+
+net::awaitable<void> feed(net::any_io_executor executor, std::string text, UniqueFd end) {
+  net::posix::stream_descriptor pipe(executor, end.release());
+  boost::system::error_code failed;
+  co_await net::async_write(pipe, net::buffer(text), net::redirect_error(net::use_awaitable, failed));
+}
+
+}  // namespace
+
+Result<std::shared_ptr<LiveRun>> Hub::run_once(OneShot what, const std::string& key_id) {
+  int pipe[2];
+  if (::pipe2(pipe, O_CLOEXEC) != 0) return system_error(errno).during("make a pipe");
+  RunSpec spec{
+      .request = std::move(what.request), .files = std::move(what.files), .input = UniqueFd{pipe[0]}, .tell_all = true};
+  UniqueFd input_end{pipe[1]};
+  spec.request.want_files = what.keep_files;
+  auto run = std::make_shared<LiveRun>(
+      engine_.executor(),
+      RunIdentity{.id = random_id("exe"), .key_id = key_id, .template_name = spec.request.template_name},
+      options_.caps);
+  auto sink = std::make_shared<OneShotSink>(*run);
+  HUTCH_TRY(auto admitted, engine_.admit(std::move(spec), *sink));
+  enlist(run);
+  run->cancel = [weak = std::weak_ptr<Run>(admitted)] {
+    if (const auto self = weak.lock()) self->cancel();
+  };
+  const auto execute = [](Hub& hub, std::shared_ptr<LiveRun> live, std::shared_ptr<Run> program,
+                          std::shared_ptr<OneShotSink> collected, bool keep_files) -> net::awaitable<void> {
+    live->queue(nullptr);
+    live->start();
+    auto record = co_await hub.engine_.execute(program, owner_of(live->identity().key_id));
+    if (!record) {
+      live->fail(record.error());
+      co_return;
+    }
+    if (keep_files && !collected->files.empty()) {
+      co_await net::post(hub.engine_.workers().get(), net::use_awaitable);
+      keep_contents(live->files_path(), collected->files);
+      co_await net::post(hub.engine_.executor(), net::use_awaitable);
+    }
+    for (auto& file : collected->files) live->add_file(std::move(file.entry));
+    live->finish(std::move(*record));
+  };
+  net::co_spawn(engine_.executor(), execute(*this, run, std::move(admitted), std::move(sink), what.keep_files),
+                net::detached);
+  if (what.input.empty()) return run;
+  net::co_spawn(engine_.executor(), feed(engine_.executor(), std::move(what.input), std::move(input_end)),
+                net::detached);
+  return run;
+}
+
+Result<std::shared_ptr<LiveRun>> Hub::run_in(Session& session, CellTask task) {
+  const auto& settings = session.settings();
+  auto run = std::make_shared<LiveRun>(engine_.executor(),
+                                       RunIdentity{.id = random_id("exe"),
+                                                   .key_id = settings.key_id,
+                                                   .session_id = settings.id,
+                                                   .template_name = settings.template_name},
+                                       options_.caps);
+  enlist(run);
+  session.submit(run, std::move(task));
+  return run;
+}
+
+void Hub::enlist(const std::shared_ptr<LiveRun>& run) {
+  runs_[run->identity().id] = run;
+  ++running_[run->identity().key_id];
+  run->on_finished = [this](LiveRun& live) {
+    const auto count = running_.find(live.identity().key_id);
+    if (--count->second == 0) running_.erase(count);
+    finished_.emplace_back(Clock::now(), live.identity().id);
+    if (on_run_finished) on_run_finished(live);
+    forget_finished();
+  };
+}
+
+void Hub::forget_finished() {
+  while (!finished_.empty() &&
+         (finished_.size() > kMostRemembered || finished_.front().first + kRemembered < Clock::now())) {
+    runs_.erase(finished_.front().second);
+    finished_.pop_front();
+  }
+}
+
+std::shared_ptr<LiveRun> Hub::find_run(std::string_view id, std::string_view key_id) const {
+  const auto found = runs_.find(id);
+  return found == runs_.end() || found->second->identity().key_id != key_id ? nullptr : found->second;
+}
+
+std::uint32_t Hub::running(std::string_view key_id) const {
+  const auto found = running_.find(key_id);
+  return found == running_.end() ? 0 : found->second;
+}
+
+std::shared_ptr<Session> Hub::add_session(SessionSettings settings) {
+  const auto owner = owner_of(settings.key_id);
+  const std::string id = settings.id;
+  auto session = std::make_shared<Session>(engine_, std::move(settings), owner);
+  session->on_changed = [this](Session& changed) {
+    if (on_session_changed) on_session_changed(changed);
+  };
+  sessions_[id] = session;
+  return session;
+}
+
+std::shared_ptr<Session> Hub::find_session(std::string_view id, std::string_view key_id) const {
+  const auto found = sessions_.find(id);
+  return found == sessions_.end() || found->second->settings().key_id != key_id ? nullptr : found->second;
+}
+
+std::vector<std::shared_ptr<Session>> Hub::sessions_of(std::string_view key_id) const {
+  std::vector<std::shared_ptr<Session>> result;
+  for (const auto& [id, session] : sessions_) {
+    if (session->settings().key_id == key_id) result.push_back(session);
+  }
+  std::ranges::sort(result, std::greater{}, [](const auto& session) { return session->created_ns; });
+  return result;
+}
+
+net::awaitable<void> Hub::end_session(std::shared_ptr<Session> session, std::string reason) {
+  sessions_.erase(session->settings().id);
+  if (on_session_ended) on_session_ended(*session, reason);
+  std::error_code ignored;
+  std::filesystem::remove(session->settings().saved_files, ignored);
+  co_await session->end(std::move(reason));
+}
+
+net::awaitable<void> Hub::tend() {
+  boost::system::error_code ignored;
+  while (!stopping_) {
+    const std::int64_t now = system_now_ns();
+    std::vector<std::shared_ptr<Session>> expired;
+    for (const auto& [id, session] : sessions_) {
+      if (session->state() == SessionState::busy) continue;
+      if (session->expires_ns() <= now) {
+        expired.push_back(session);
+      } else if (session->expires_ns() - now < std::chrono::nanoseconds(kWarning).count()) {
+        session->warn_of_expiry();
+      }
+    }
+    for (auto& session : expired) co_await end_session(session, "expired");
+    forget_finished();
+    alarm_.expires_after(kLook);
+    co_await alarm_.async_wait(net::redirect_error(net::use_awaitable, ignored));
+  }
+}
+
+net::awaitable<void> Hub::shut_down(std::chrono::milliseconds grace) {
+  stopping_ = true;
+  alarm_.cancel();
+  const auto deadline = Clock::now() + grace;
+  const auto runs = runs_;
+  for (const auto& [id, run] : runs) {
+    if (co_await run->wait_finished(deadline)) continue;
+    if (run->cancel) run->cancel();
+    co_await run->wait_finished(Clock::now() + std::chrono::seconds(2));
+  }
+  const auto sessions = std::exchange(sessions_, {});
+  for (const auto& [id, session] : sessions) {
+    co_await session->save();
+    if (on_session_changed) on_session_changed(*session);
+    co_await session->end("the daemon stops");
+  }
+}
+
+}  // namespace hutch

@@ -1,0 +1,127 @@
+// A session: one sandbox, one interpreter in it, and the runs that wait for it in order. Variables live as long as the
+// interpreter, files as long as the sandbox, and saved files as long as the session. When the interpreter dies, the
+// next run gets a new one in the same sandbox.
+#pragma once
+
+#include <deque>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "session/engine.h"
+#include "session/live_run.h"
+#include "session/porter.h"
+
+namespace hutch {
+
+struct SessionSettings {
+  std::string id;  // ses_...
+  std::string key_id;
+  std::string name;
+  std::map<std::string, std::string> labels;
+  std::string template_name;
+  wire::RunMode mode = wire::RunMode::ipython;
+  wire::Environment environment;
+  wire::RunLimits limits;
+  bool weaker_limits = false;
+  std::chrono::seconds ttl{3'600};  // after its last use
+  std::chrono::seconds max_age{86'400};
+  bool persist = false;               // keep the files on disk
+  std::filesystem::path saved_files;  // where
+};
+
+// stopped: nothing of it runs, its files are on disk. lost: nothing of it is left but its name.
+enum class SessionState : std::uint8_t { ready, busy, stopped, lost, ended };
+
+class Session final : public RunSink, public std::enable_shared_from_this<Session> {
+ public:
+  Session(Engine& engine, SessionSettings settings, Admission::Owner owner);
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  // A sandbox with an interpreter, and the files that were saved.
+  net::awaitable<std::expected<void, StartFailure>> open();
+
+  void submit(std::shared_ptr<LiveRun> run, CellTask task);
+  bool interrupt();  // false when nothing runs
+  // A new interpreter; what was queued is still run. Files stay.
+  net::awaitable<std::expected<void, StartFailure>> restart();
+  Result<void> give_input(std::string_view text);
+  net::awaitable<void> end(std::string reason);
+
+  // For as long as it is held. Starts one when all are at work.
+  net::awaitable<Result<std::shared_ptr<Porter>>> borrow_porter();
+  void give_back(std::shared_ptr<Porter> porter);
+  void note_files_changed();  // by the file API
+  // Saves the files now, if they are to be kept.
+  net::awaitable<void> save();
+
+  void warn_of_expiry();  // once, until it is used again
+  void touch() { last_used_ns = system_now_ns(); }
+  [[nodiscard]] SessionState state() const;
+  [[nodiscard]] bool has_sandbox() const { return sandbox_ != 0; }
+  [[nodiscard]] int workspace() const { return workspace_.get(); }
+  [[nodiscard]] std::size_t queued() const { return queue_.size(); }
+  [[nodiscard]] std::int64_t expires_ns() const;
+  [[nodiscard]] const SessionSettings& settings() const { return settings_; }
+  SessionSettings& settings() { return settings_; }
+  EventStream& events() { return events_; }
+
+  std::int64_t created_ns = system_now_ns();
+  std::int64_t last_used_ns = created_ns;
+  std::uint32_t execution_count = 0;
+  std::function<void(Session&)> on_changed;  // stores what must survive a restart of the daemon
+
+ private:
+  struct Waiting {
+    std::shared_ptr<LiveRun> run;
+    CellTask task;
+  };
+
+  void on_output(wire::OutputEvent event) override;
+  void on_file(CollectedFile file) override;
+  void on_cell_done(wire::CellStatus status, wire::Record record) override;
+
+  net::awaitable<std::expected<void, StartFailure>> start_interpreter();
+  net::awaitable<void> host(std::shared_ptr<Run> interpreter);
+  static net::awaitable<void> work(std::shared_ptr<Session> self);
+  net::awaitable<void> run_one(Waiting& one);
+  net::awaitable<void> collect(LiveRun& run, wire::Record& record);
+  net::awaitable<Result<void>> restore();
+  void tell(std::string state, std::string reason);
+  void lose_sandbox();
+
+  Engine& engine_;
+  SessionSettings settings_;
+  Admission::Owner owner_;
+  EventStream events_;
+  std::deque<Waiting> queue_;
+  std::shared_ptr<LiveRun> current_;
+  std::shared_ptr<Run> interpreter_;
+  std::uint64_t sandbox_ = 0;  // 0: none
+  std::uint32_t template_index_ = 0;
+  Limits limits_;
+  UniqueFd workspace_;
+  UniqueFd input_;  // what live input is written to
+  CgroupMeter meter_;
+  FileStamps known_files_;
+  bool files_touched_ = false;  // by others than the program, since the last look
+  bool unsaved_ = false;
+  bool saving_ = false;
+  bool working_ = false;
+  bool lost_ = false;
+  std::int64_t warned_ns_ = 0;
+  bool ended_ = false;
+  Event cell_over_;  // the current cell is, or its interpreter
+  Event interpreter_gone_;
+  std::optional<wire::Record> cell_record_;
+  bool cell_exits_ = false;
+  std::optional<std::expected<wire::Record, StartFailure>> last_words_;  // of the interpreter
+  std::vector<std::shared_ptr<Porter>> porters_;                         // idle
+};
+
+}  // namespace hutch
