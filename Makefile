@@ -18,7 +18,7 @@ endif
 # Where the default template could not be built, for want of a network, the bare one stands in.
 WITHOUT_NETWORK = $(if $(wildcard build/data/default-template-built),,--template bare)
 
-.PHONY: help setup build template run test check asan tsan fuzz bench bench-peers attacks density soak clean
+.PHONY: help setup build template run test check asan tsan fuzz bench bench-peers attacks density soak load crash bulk clean
 
 help:
 	@printf '%s\n' \
@@ -42,6 +42,9 @@ help:
 	  '  make attacks   programs that try to get out; all must fail' \
 	  '  make density   100 sandboxes at once, then 2,000 open sessions' \
 	  '  make soak      ten thousand runs; nothing may leak' \
+	  '  make load      200 clients of one daemon, a fifth of them hostile, for five minutes' \
+	  '  make crash     the daemon is killed fifty times under load; nothing that was promised may be lost' \
+	  '  make bulk      gigabytes in, out and printed; the daemon must not grow' \
 	  '' \
 	  '  make clean     remove build directories, with the templates and caches in them' \
 	  '' \
@@ -106,6 +109,15 @@ density: template
 
 soak: template
 	python3 tests/performance/soak.py
+
+load: template
+	python3 tests/performance/load.py
+
+crash: template
+	python3 tests/performance/crash.py
+
+bulk: template
+	python3 tests/performance/bulk.py
 
 clean:
 	rm -rf build build-*

@@ -25,7 +25,7 @@ _interrupt = KeyboardInterrupt
 def run(channel: Channel, workspace: str, ipython: bool) -> None:
     """Runs cells until the engine hangs up or a cell exits; ends the process."""
     shell = None
-    given = SessionInput()
+    given = SessionInput(channel)
     try:
         shell = make_shell(ipython)(channel, workspace)
         while True:

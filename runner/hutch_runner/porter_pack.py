@@ -6,7 +6,7 @@ import os
 import stat
 import time
 
-from .porter_paths import READ_FILE, Failed
+from .porter_paths import READ_FILE, Failed, leads_outside
 from .wire import MAX_PIECE, PIECE
 
 MOST_DEPTH = 64  # of directories in an archive; each holds one or two descriptors
@@ -65,7 +65,9 @@ def walk(fd: int, prefix: str = "", depth: int = 1):
         try:
             status = os.stat(name, dir_fd=fd, follow_symlinks=False)
             if stat.S_ISLNK(status.st_mode):
-                yield prefix + name, status, None, os.readlink(name, dir_fd=fd)
+                target = os.readlink(name, dir_fd=fd)
+                if not leads_outside(depth, target):  # one that unpacking would refuse is of no use to anybody
+                    yield prefix + name, status, None, target
             elif stat.S_ISDIR(status.st_mode) or stat.S_ISREG(status.st_mode):
                 opened = os.open(name, READ_FILE, dir_fd=fd)
                 status = os.fstat(opened)

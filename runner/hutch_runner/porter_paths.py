@@ -38,6 +38,14 @@ class Failed(Exception):
         return cls(CODES.get(error.errno, "io_error"), os.strerror(error.errno) if error.errno else str(error))
 
 
+def leads_outside(depth: int, target: str) -> bool:
+    """Of a link `depth` parts below the top: `..` only in front, and never past the top; then no chain of such links
+    leads outside either."""
+    steps = target.split("/")
+    ups = next((at for at, step in enumerate(steps) if step != ".."), len(steps))
+    return not target or target.startswith("/") or "\0" in target or ".." in steps[ups:] or ups >= depth
+
+
 class Directory:
     """An open directory. `first_made` is the number of path parts that were there before."""
 

@@ -5,7 +5,7 @@ import os
 import stat
 
 from .porter_pack import MOST_DEPTH
-from .porter_paths import NEW_FILE, Failed, hidden_name, kind_of, reach, write_all
+from .porter_paths import NEW_FILE, Failed, hidden_name, kind_of, leads_outside, reach, write_all
 from .wire import MAX_PIECE, ProtocolError
 
 MOST_HEADER = 1 << 20  # bytes that describe one file of an archive
@@ -81,10 +81,7 @@ class Store:
         self.files += 1
 
     def link(self, parts: list[str], target: str) -> None:
-        """`..` only in front, and never past the top: then no chain of links leads outside either."""
-        steps = target.split("/")
-        ups = next((at for at, step in enumerate(steps) if step != ".."), len(steps))
-        if not target or target.startswith("/") or "\0" in target or ".." in steps[ups:] or ups >= len(parts):
+        if leads_outside(len(parts), target):
             raise Failed("bad_archive", "the archive has a link that leads outside: %r" % "/".join(parts)[:200])
         with reach(self.root, self._above(parts), make=True) as parent:
             self._make_room(parts[-1], parent.fd)

@@ -21,6 +21,34 @@ json::value or_null(const std::string& text) {
 
 }  // namespace
 
+std::string in_terms_of_fields(std::string text) {
+  static constexpr std::pair<std::string_view, std::string_view> kWords[] = {
+      {"the time limit", "limits.timeout"},
+      {"the CPU time limit", "limits.cpu_time"},
+      {"the memory limit", "limits.memory"},
+      {"the CPU share", "limits.cpu_percent"},
+      {"the number of processes", "limits.processes"},
+      {"the number of open files", "limits.open_files"},
+      {"the scratch space must", "limits.scratch must"},
+      {"the number of inodes", "limits.inodes"},
+      {"the output limit", "limits.output"},
+      {"--cpu-time", "limits.cpu_time"},
+      {"--open-files", "limits.open_files"},
+      {"--timeout", "limits.timeout"},
+      {"--memory", "limits.memory"},
+      {"--processes", "limits.processes"},
+      {"--scratch", "limits.scratch"},
+      {"--inodes", "limits.inodes"},
+      {"Pass the input on standard input, as an argument after --, or as a file with --in.",
+       "Send `stdin` with the run (a text, or true to send it while it runs), or pass the data as a file."},
+      {"put the data in with --in", "put the data in as files"},
+      {"put data into files with --in", "put data into files"}};
+  for (const auto& [from, to] : kWords) {
+    if (const auto at = text.find(from); at != std::string::npos) text.replace(at, from.size(), to);
+  }
+  return text;
+}
+
 ApiError bad_request(std::string message, std::string hint, std::string code) {
   return {.status = 400,
           .category = "invalid_request",
@@ -53,7 +81,7 @@ ApiError from_error(const Error& error) {
   switch (error.code) {
     case ErrorCode::invalid_argument:
     case ErrorCode::unsupported:
-      return bad_request(error.message, error.hint);
+      return bad_request(in_terms_of_fields(error.message), in_terms_of_fields(error.hint));
     case ErrorCode::not_found:
       return {.status = 404,
               .category = "template_not_found",
@@ -99,6 +127,7 @@ std::string_view fix_of(const ApiError& error) {
   if (error.category == "unauthorized") return "ask_operator";
   if (error.category == "session_not_found") return "new_session";
   if (error.category == "cancelled") return "none";
+  if (error.status == 507 || error.status == 501) return "change_code";
   return retryable(error) || error.status >= 500 ? "wait_and_retry" : "change_code";
 }
 

@@ -32,6 +32,9 @@ ApiError file_error(unsigned status, std::string code, std::string message);
 ApiError from_failure(const StartFailure& failure);
 ApiError from_error(const Error& error);
 
+// Limits are fields here, and options on the command line: what was said for the one, said for the other.
+std::string in_terms_of_fields(std::string text);
+
 Answer to_answer(const ApiError& error, const std::string& request_id);
 // The same inside a run's record.
 std::string_view fix_of(const ApiError& error);

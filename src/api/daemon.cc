@@ -89,14 +89,14 @@ net::awaitable<void> Daemon::handle(HttpExchange& exchange) {
   const auto begin = Clock::now();
   std::string key_id;
   auto handled = co_await dispatch(exchange, key_id);
-  unsigned status = 200;
   if (!handled) {
-    status = handled.error().status;
-    if (status >= 500 && status != 503) {
+    const unsigned failed = handled.error().status;
+    if (failed == 500) {
       log::error("request failed", {{"request", exchange.request_id}, {"error", handled.error().message}});
     }
     if (!exchange.answered()) co_await exchange.answer(to_answer(handled.error(), exchange.request_id));
   }
+  const unsigned status = exchange.status;
   const auto us = std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - begin).count();
   ++metrics.answers_by_status[status];
   metrics.request_seconds.add(static_cast<double>(us) / 1e6);
@@ -165,6 +165,12 @@ net::awaitable<Handled> Daemon::dispatch(HttpExchange& exchange, std::string& ke
   if (const auto origin = asked.header("origin"); !origin.empty()) {
     exchange.extra.emplace_back("Access-Control-Allow-Origin", std::string(origin));
     exchange.extra.emplace_back("Vary", "Origin");
+  }
+  if (asked.headers.size() + asked.repeated.size() > 200) {
+    co_return std::unexpected(ApiError{.status = 431,
+                                       .category = "invalid_request",
+                                       .code = "headers_too_large",
+                                       .message = "More than 200 headers."});
   }
   if (asked.path.size() + asked.query.size() > 8 << 10) {
     co_return std::unexpected(ApiError{.status = 414,
@@ -251,6 +257,7 @@ Handled Daemon::may_run(const Caller& caller) {
                                     .message = "The daemon is stopping.",
                                     .retry_after = std::chrono::seconds(2)});
   }
+  if (const auto full = engine.refusal()) return std::unexpected(from_failure(*full));
   const auto& limits = caller.key.limits;
   const std::uint32_t most_at_once = limits.concurrent_runs.value_or(settings.concurrent_runs);
   if (caller.key.id != kLocalKey && hub.running(caller.key.id) >= most_at_once) {

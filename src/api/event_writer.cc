@@ -29,6 +29,7 @@ net::awaitable<void> write_events(HttpExchange& exchange, [[maybe_unused]] std::
   if (!co_await exchange.begin({.content_type = lines ? "application/x-ndjson" : "text/event-stream"}, std::nullopt)) {
     co_return;
   }
+  if (exchange.request().method == Method::head) co_return;
   after = std::min(after, stream.last());
   for (;;) {
     std::string batch;

@@ -22,9 +22,9 @@ struct Attached {
   bool over = false;
 };
 
-std::string refusal(const json::value& id, const ApiError& error) {
+std::string refusal(const Request& request, const json::value& id, const ApiError& error) {
   boost::system::error_code failed;
-  auto body = json::parse(to_answer(error, "").body, failed);
+  auto body = json::parse(to_answer(error, request.exchange.request_id).body, failed);
   json::object message = body.is_object() ? std::move(body.get_object()) : json::object{};
   message["type"] = "error";
   message["id"] = id;
@@ -67,21 +67,21 @@ std::optional<std::string> obey(Request& request, Session& session, const json::
   if (type == "resize") return std::nullopt;  // there is no terminal in a sandbox; programs ask the environment
   if (type == "stdin") {
     const auto* text = message.if_contains("text");
-    if (text == nullptr || !text->is_string()) return refusal(id, bad_request("stdin needs a text"));
+    if (text == nullptr || !text->is_string()) return refusal(request, id, bad_request("stdin needs a text"));
     if (auto given = session.give_input(std::string_view(text->get_string())); !given) {
-      return refusal(id, bad_request(given.error().message, given.error().hint, "not_reading"));
+      return refusal(request, id, bad_request(given.error().message, given.error().hint, "not_reading"));
     }
     return std::nullopt;
   }
-  if (type != "run") return refusal(id, bad_request("unknown message type"));
+  if (type != "run") return refusal(request, id, bad_request("unknown message type"));
   json::object body = message;
   body.erase("type");
   body.erase("id");
   auto asked = read_cell(body, request.daemon.settings);
-  if (!asked) return refusal(id, asked.error());
-  if (auto allowed = request.daemon.may_run(request.caller); !allowed) return refusal(id, allowed.error());
+  if (!asked) return refusal(request, id, asked.error());
+  if (auto allowed = request.daemon.may_run(request.caller); !allowed) return refusal(request, id, allowed.error());
   auto run = request.daemon.hub.run_in(session, std::move(asked->task));
-  if (!run) return refusal(id, from_error(run.error()));
+  if (!run) return refusal(request, id, from_error(run.error()));
   return json_text(json::object{{"type", "accepted"}, {"id", id}, {"run", (*run)->identity().id}});
 }
 
@@ -109,7 +109,7 @@ net::awaitable<Handled> attach_session(Request& request) {
     const auto message = json::parse(*text, failed, {}, options);
     std::optional<std::string> reply;
     if (failed || !message.is_object()) {
-      reply = refusal(nullptr, bad_request("A message must be a JSON object.", {}, "bad_json"));
+      reply = refusal(request, nullptr, bad_request("A message must be a JSON object.", {}, "bad_json"));
     } else {
       reply = obey(request, *attached->session, message.get_object());
     }

@@ -149,7 +149,7 @@ net::awaitable<Api<wire::PorterDone>> send_body(Request& request, Porter& porter
 
 net::awaitable<void> note_change(Session& session) {
   session.note_files_changed();
-  if (session.settings().persist && session.state() == SessionState::ready) co_await session.save();
+  co_await session.save();
 }
 
 Api<json::object> describe(Session& session, const std::string& path) {
@@ -211,6 +211,14 @@ Api<std::optional<wire::ArchiveFormat>> archive_of(const Request& request) {
 
 net::awaitable<Handled> send_archive(Request& request, std::shared_ptr<Session> session, wire::ArchiveFormat format) {
   const auto& path = request.parameters[1];
+  const bool tar = format == wire::ArchiveFormat::tar;
+  const std::string name = (path.empty() ? "workspace" : path) + (tar ? ".tar" : ".zip");
+  const Answer head{.content_type = tar ? "application/x-tar" : "application/zip",
+                    .headers = {{"Content-Disposition", html_free_filename(name)}}};
+  if (request.exchange.request().method == Method::head) {
+    co_await request.exchange.begin(head, std::nullopt);
+    co_return Handled{};
+  }
   HUTCH_API_TRY(auto porter, co_await PorterLoan::take(session));
   if (!co_await porter->send(wire::PorterTask::pack, wire::PackTree{.path = path, .format = format})) {
     co_return std::unexpected(from_refusal({.code = "io_error", .message = {}}));
@@ -220,11 +228,7 @@ net::awaitable<Handled> send_archive(Request& request, std::shared_ptr<Session> 
     auto outcome = co_await porter->outcome();
     if (!outcome) co_return std::unexpected(from_refusal(outcome.error()));
   }
-  const bool tar = format == wire::ArchiveFormat::tar;
-  const std::string name = (path.empty() ? "workspace" : path) + (tar ? ".tar" : ".zip");
-  bool reading = co_await request.exchange.begin({.content_type = tar ? "application/x-tar" : "application/zip",
-                                                  .headers = {{"Content-Disposition", html_free_filename(name)}}},
-                                                 std::nullopt);
+  bool reading = co_await request.exchange.begin(head, std::nullopt);
   while (piece) {  // to its end, also when nobody reads: the porter is needed again
     if (reading) reading = co_await request.exchange.write(*piece);
     piece = co_await porter->next_piece();
@@ -242,21 +246,23 @@ net::awaitable<Handled> watch(Request& request, std::shared_ptr<Session> session
                                        std::nullopt)) {
     co_return Handled{};
   }
+  if (request.exchange.request().method == Method::head) co_return Handled{};
   const std::string prefix = request.parameters[1].empty() ? "" : request.parameters[1] + "/";
   FileStamps known;
-  std::ignore = collect_changes(session->workspace(), known, Bytes{0});
+  std::ignore = collect_changes(session->workspace(), known, Look::stamps, Bytes{0});
   net::steady_timer timer(request.daemon.engine.executor());
   boost::system::error_code ignored;
   std::uint64_t number = 0;
   auto last_word = Clock::now();
   const std::string hello = R"({"seq":0,"type":"watching"})";
-  bool open = co_await request.exchange.write(events ? "data: " + hello + "\n\n" : hello + "\n");
+  bool open =
+      co_await request.exchange.write(events ? "id: 0\nevent: watching\ndata: " + hello + "\n\n" : hello + "\n");
   while (open && session->has_sandbox() && !request.daemon.stopping()) {
     timer.expires_after(kWatchInterval);
     co_await timer.async_wait(net::redirect_error(net::use_awaitable, ignored));
     session->touch();
     std::string text;
-    for (auto& file : collect_changes(session->workspace(), known, Bytes{0}).files) {
+    for (auto& file : collect_changes(session->workspace(), known, Look::stamps, Bytes{0}).files) {
       if (!file.entry.path.starts_with(prefix)) continue;
       json::object entry = file_object(file.entry);
       json::object event{{"seq", ++number},
@@ -264,7 +270,8 @@ net::awaitable<Handled> watch(Request& request, std::shared_ptr<Session> session
                          {"path", entry["path"]},
                          {"change", entry["change"]},
                          {"size", entry["size"]}};
-      text += events ? "data: " + json_text(event) + "\n\n" : json_text(event) + "\n";
+      text += events ? "id: " + std::to_string(number) + "\nevent: change\ndata: " + json_text(event) + "\n\n"
+                     : json_text(event) + "\n";
     }
     if (text.empty() && Clock::now() - last_word < std::chrono::seconds(15)) continue;
     if (text.empty()) text = events ? ": still here\n\n" : "\n";

@@ -1,8 +1,13 @@
 // Runs of their own, and what is kept of every run.
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
+
+#include "api/base64.h"
 #include "api/event_writer.h"
 #include "api/file_answer.h"
 #include "api/json_text.h"
@@ -125,7 +130,13 @@ net::awaitable<Handled> list_runs_of(Request& request, std::string session_id) {
   HUTCH_API_TRY(const auto limit, request.number("limit", 20, 100));
   if (limit == 0) co_return std::unexpected(bad_request("limit must be from 1 to 100"));
   RunFilter filter{.session_id = std::move(session_id), .limit = limit};
-  if (const auto* status = request.find("status")) filter.status = *status;
+  if (const auto* status = request.find("status")) {
+    constexpr std::array<std::string_view, 6> kKnown{"queued", "running", "ok", "error", "timeout", "cancelled"};
+    if (std::ranges::find(kKnown, *status) == kKnown.end()) {
+      co_return std::unexpected(bad_request("status must be queued, running, ok, error, timeout or cancelled"));
+    }
+    filter.status = *status;
+  }
   if (const auto* before = request.find("before")) filter.before = *before;
   json::array runs;
   std::vector<std::string> shown;
@@ -138,6 +149,9 @@ net::awaitable<Handled> list_runs_of(Request& request, std::string session_id) {
     });
   }
   const auto stored = daemon.stores.runs.list(key_id, filter);
+  if (!stored && stored.error().code == ErrorCode::invalid_argument) {
+    co_return std::unexpected(bad_request("before must be the id of a run that is kept"));
+  }
   if (!stored) co_return std::unexpected(ApiError{.message = "The runs cannot be read."});
   for (const auto& run : *stored) {
     if (runs.size() < limit) runs.push_back(summary_of(run));
@@ -213,6 +227,26 @@ Handled check_run(Request& request) {
   return std::unexpected(run_missing());
 }
 
+std::string record_of(Request& request) {
+  if (const auto run = request.daemon.hub.find_run(request.parameters[0], request.caller.key.id)) {
+    return run->rendered.empty() ? run_text(*run) : run->rendered;
+  }
+  const auto stored = request.daemon.stores.runs.get(request.parameters[0], request.caller.key.id);
+  return stored && *stored ? (*stored)->record : "";
+}
+
+std::string kept_output(Request& request, const std::string& stream) {
+  boost::system::error_code failed;
+  const auto record = json::parse(record_of(request), failed);
+  if (failed || !record.is_object()) return "";
+  const auto* encoded = record.get_object().if_contains(stream + "_base64");
+  if (encoded != nullptr && encoded->is_string()) {
+    return base64_decode(std::string_view(encoded->get_string())).value_or("");
+  }
+  const auto* text = record.get_object().if_contains(stream);
+  return text != nullptr && text->is_string() ? std::string(text->get_string()) : "";
+}
+
 net::awaitable<Handled> show_log(Request& request) {
   HUTCH_API_CHECK(request.only({"stream"}));
   HUTCH_API_CHECK(check_run(request));
@@ -222,9 +256,12 @@ net::awaitable<Handled> show_log(Request& request) {
   }
   const std::string name = request.parameters[0] + "." + (stream == nullptr ? "stdout" : *stream);
   UniqueFd file{::open((request.daemon.settings.caps.directory / name).c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW)};
-  if (!file) {
-    co_return std::unexpected(
-        file_error(404, "file_not_found", "Nothing was cut off: all of it is in the run itself."));
+  if (!file) {  // nothing was cut off: all of it is in the run itself
+    const std::string text = kept_output(request, stream == nullptr ? "stdout" : *stream);
+    file.reset(::memfd_create("log", MFD_CLOEXEC));
+    if (!file || ::write(file.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size())) {
+      co_return std::unexpected(ApiError{.message = "The log cannot be read."});
+    }
   }
   co_return co_await answer_file(request.exchange, std::move(file), name, "text/plain; charset=utf-8");
 }
@@ -233,13 +270,7 @@ net::awaitable<Handled> show_run_file(Request& request) {
   Daemon& daemon = request.daemon;
   HUTCH_API_CHECK(request.only({}));
   HUTCH_API_CHECK(check_run(request));
-  std::string record;
-  if (const auto run = daemon.hub.find_run(request.parameters[0], request.caller.key.id)) {
-    record = run->rendered;
-  } else if (const auto stored = daemon.stores.runs.get(request.parameters[0], request.caller.key.id);
-             stored && *stored) {
-    record = (*stored)->record;
-  }
+  const std::string record = record_of(request);
   boost::system::error_code failed;
   const auto parsed = json::parse(record.empty() ? "{}" : record, failed);
   const auto* files = parsed.is_object() ? parsed.get_object().if_contains("files") : nullptr;

@@ -19,9 +19,7 @@ namespace http = beast::http;
 namespace websocket = beast::websocket;
 
 inline constexpr std::size_t kHeaderBytes = 64 << 10;
-inline constexpr std::size_t kLongestTarget = 8 << 10;
 inline constexpr std::size_t kBodyPiece = 256 << 10;
-inline constexpr std::size_t kMostHeaders = 200;
 inline constexpr std::size_t kWebSocketMessage = 1 << 20;
 
 template <class Stream>
@@ -209,6 +207,7 @@ class Exchange final : public HttpExchange {
  private:
   std::string head_of(const Answer& answer, std::optional<std::uint64_t> length) {
     answered_ = true;
+    status = answer.status;
     const auto reason = http::obsolete_reason(static_cast<http::status>(answer.status));
     std::string head = "HTTP/1.1 " + std::to_string(answer.status) + " " + std::string(reason.data(), reason.size()) +
                        "\r\nServer: hutch\r\nX-Request-Id: " + request_id +

@@ -73,7 +73,8 @@ class HttpExchange {
   virtual net::awaitable<std::unique_ptr<WebSocket>> upgrade() = 0;  // null when that failed
 
   std::string request_id;
-  Headers extra;  // that every answer carries
+  unsigned status = 0;  // that was sent
+  Headers extra;        // that every answer carries
 };
 
 }  // namespace hutch

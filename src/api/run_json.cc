@@ -15,28 +15,11 @@ json::value or_null(const std::string& text) {
 }
 json::value time_or_null(std::int64_t ns) { return ns == 0 ? json::value(nullptr) : json::value(timestamp(ns)); }
 
-// The hints were written for the command line; here the same things are fields.
+// The hints were written for the command line.
 void speak_http(json::object& run) {
-  static constexpr std::pair<std::string_view, std::string_view> kWords[] = {
-      {"(--memory)", "(limits.memory)"},
-      {"(--processes)", "(limits.processes)"},
-      {"(--scratch)", "(limits.scratch)"},
-      {"(--scratch, --inodes)", "(limits.scratch, limits.inodes)"},
-      {"(--open-files)", "(limits.open_files)"},
-      {"(--timeout)", "(limits.timeout)"},
-      {"(--cpu-time)", "(limits.cpu_time)"},
-      {"put the data in with --in", "put the data in as files"},
-      {"Pass the input on standard input, as an argument after --, or as a file with --in.",
-       "Send `stdin` with the run (a text, or true to send it while it runs), or pass the data as a file."}};
   auto* error = run["error"].if_object();
-  if (error == nullptr) return;
-  auto* hint = (*error)["hint"].if_string();
-  if (hint == nullptr) return;
-  std::string text(*hint);
-  for (const auto& [from, to] : kWords) {
-    if (const auto at = text.find(from); at != std::string::npos) text.replace(at, from.size(), to);
-  }
-  *hint = text;
+  auto* hint = error != nullptr ? (*error)["hint"].if_string() : nullptr;
+  if (hint != nullptr) *hint = in_terms_of_fields(std::string(*hint));
 }
 
 json::value log_of(const LiveRun& run) {
@@ -113,7 +96,9 @@ std::string run_text(const LiveRun& run) {
   json::object result = record_object(run.record() ? *run.record() : record_so_far(run), run.output(), run.files());
   result["status"] = status_of(run);
   result["started_at"] = time_or_null(run.started_ns);
-  if (!over) result["exit_code"] = nullptr;
+  if (!over) {
+    for (const char* name : {"exit_code", "usage", "phases"}) result[name] = nullptr;
+  }
   result["session_id"] = or_null(run.identity().session_id);
   result["execution_count"] = run.execution_count == 0 ? json::value(nullptr) : json::value(run.execution_count);
   result["created_at"] = timestamp(run.created_ns);
@@ -209,6 +194,8 @@ std::string_view event_name(const StreamEvent& event) {
       return "finished";
     case EventType::session:
       return "session";
+    case EventType::input_wanted:
+      return "input_wanted";
   }
   return "session";
 }
@@ -222,6 +209,7 @@ std::string event_text(const StreamEvent& event, Clock::time_point began) {
   switch (event.type) {
     case EventType::queued:
     case EventType::started:
+    case EventType::input_wanted:
       break;
     case EventType::output:
       result["text"] = event.text;
@@ -258,6 +246,7 @@ json::object limits_object(const wire::RunLimits& limits) {
 }
 
 json::object session_object(const Session& session) {
+  const auto memory = session.peak_memory();
   const auto& settings = session.settings();
   json::object labels;
   for (const auto& [name, value] : settings.labels) labels[name] = value;
@@ -275,7 +264,8 @@ json::object session_object(const Session& session) {
           {"persist", settings.persist},
           {"execution_count", session.execution_count},
           {"queued", session.queued()},
-          {"limits", limits_object(settings.limits)}};
+          {"limits", limits_object(settings.limits)},
+          {"memory_bytes", memory ? json::value(*memory) : json::value(nullptr)}};
 }
 
 json::object session_object(const StoredSession& session) {
@@ -299,7 +289,8 @@ json::object session_object(const StoredSession& session) {
           {"execution_count", session.execution_count},
           {"queued", 0},
           {"limits", options.is_object() && options.get_object().contains("limits") ? options.get_object()["limits"]
-                                                                                    : json::value(json::object{})}};
+                                                                                    : json::value(json::object{})},
+          {"memory_bytes", nullptr}};
 }
 
 }  // namespace hutch

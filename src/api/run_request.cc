@@ -30,6 +30,7 @@ void read_count(JsonFields& fields, std::string_view name, std::uint32_t& into) 
 Handled read_limits(const json::object& object, wire::RunLimits& limits) {
   JsonFields fields(object, "limits");
   read_seconds(fields, "timeout", limits.wall_ms);
+  limits.cpu_ms = std::max(limits.cpu_ms, limits.wall_ms);  // unless it says otherwise
   read_seconds(fields, "cpu_time", limits.cpu_ms);
   fields.integer("memory", limits.memory, 0, ~0ULL >> 1);
   fields.integer("scratch", limits.scratch, 0, ~0ULL >> 1);
@@ -180,8 +181,8 @@ Api<SessionAsked> read_session(const json::object& body, const ServeSettings& se
   read_environment(fields, how.environment);
   if (auto applied = apply_limits(fields, how.limits, key); !applied) return std::unexpected(applied.error());
   std::uint64_t seconds = 0;
-  if (fields.integer("ttl", seconds, 1, 604'800)) how.ttl = std::chrono::seconds(seconds);
-  if (fields.integer("max_age", seconds, 1, 2'592'000)) how.max_age = std::chrono::seconds(seconds);
+  if (fields.integer("ttl", seconds, 10, 604'800)) how.ttl = std::chrono::seconds(seconds);
+  if (fields.integer("max_age", seconds, 10, 2'592'000)) how.max_age = std::chrono::seconds(seconds);
   fields.boolean("persist", how.persist);
   if (auto done = fields.finish(); !done) return std::unexpected(done.error());
   return asked;
@@ -229,7 +230,7 @@ Api<SessionChange> read_session_change(const json::object& body) {
     read_labels(fields, *change.labels);
   }
   std::uint64_t seconds = 0;
-  if (fields.integer("ttl", seconds, 1, 604'800)) change.ttl = std::chrono::seconds(seconds);
+  if (fields.integer("ttl", seconds, 10, 604'800)) change.ttl = std::chrono::seconds(seconds);
   if (auto done = fields.finish(); !done) return std::unexpected(done.error());
   return change;
 }

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <boost/asio/detached.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/signal_set.hpp>
@@ -37,7 +38,10 @@ Result<void> make_private_directory(const fs::path& path) {
 Result<UniqueFd> take_lock(const fs::path& data) {
   UniqueFd lock{::open((data / "serve.lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)};
   if (!lock) return system_error(errno).during("open the lock of " + data.string());
-  if (::flock(lock.get(), LOCK_EX | LOCK_NB) == 0) return lock;
+  for (int i = 0; i < 100; ++i) {  // one that was killed a moment ago may still be dying
+    if (::flock(lock.get(), LOCK_EX | LOCK_NB) == 0) return lock;
+    ::usleep(20'000);
+  }
   return make_error(ErrorCode::already_exists, "another daemon uses " + data.string())
       .with_hint("stop it, or give this one another directory with --data");
 }
@@ -48,9 +52,13 @@ bool is_public(const std::string& address) {
 }
 
 // A new daemon is of no use to anybody without one; it is shown this once.
-Result<void> make_first_key(KeyStore& keys) {
+Result<void> make_first_key(KeyStore& keys, const ServeSettings& settings) {
   HUTCH_TRY(const auto count, keys.count());
   if (count > 0) return {};
+  if (is_public(settings.listen)) {
+    return make_error(ErrorCode::permission, "others could reach " + settings.listen + ", and there is no key yet")
+        .with_hint("make one first: hutch key create NAME");
+  }
   HUTCH_TRY(auto made, keys.create("first", {.run = true, .files = true, .admin = true}, {}));
   std::printf("key: %s\n", made.secret.reveal().c_str());
   std::fflush(stdout);
@@ -66,25 +74,54 @@ Result<Stores> open_stores(Database& database, const ServeSettings& settings) {
       .keys = std::move(keys), .runs = std::move(runs), .sessions = std::move(sessions), .cache = std::move(cache)};
 }
 
+// Logs and files of runs, oldest first, until what is left fits.
+void bound_space(const fs::path& directory, std::uint64_t most) {
+  struct Entry {
+    fs::file_time_type changed;
+    std::uint64_t size = 0;
+    fs::path path;
+  };
+  std::vector<Entry> entries;
+  std::uint64_t total = 0;
+  std::error_code failed;
+  for (const auto& entry : fs::recursive_directory_iterator(directory, failed)) {
+    if (!entry.is_regular_file(failed)) continue;
+    entries.push_back(
+        {.changed = entry.last_write_time(failed), .size = entry.file_size(failed), .path = entry.path()});
+    total += entries.back().size;
+  }
+  if (total <= most) return;
+  std::ranges::sort(entries, {}, &Entry::changed);
+  for (const auto& entry : entries) {
+    if (total <= most) break;
+    fs::remove(entry.path, failed);
+    total -= entry.size;
+  }
+}
+
 // Beside the event loop, because it waits for the disk.
-class Checkpoints {
+class Housekeeping {
  public:
-  Checkpoints(net::any_io_executor executor, const fs::path& database) : timer_(executor), path_(database) {}
+  Housekeeping(net::any_io_executor executor, const ServeSettings& settings) : timer_(executor), settings_(settings) {}
 
   net::awaitable<void> run(const bool& stopping) {
     boost::system::error_code ignored;
+    unsigned round = 0;
     while (!stopping) {
-      timer_.expires_after(std::chrono::seconds(5));
+      timer_.expires_after(std::chrono::seconds(1));
       co_await timer_.async_wait(net::redirect_error(net::use_awaitable, ignored));
-      net::post(thread_, [path = path_] {
-        if (auto own = Database::open(path)) std::ignore = own->checkpoint();
+      net::post(thread_, [this, round = round++] {
+        if (!database_) database_ = Database::open(settings_.data / "hutch.db");
+        if (*database_) std::ignore = (*database_)->checkpoint();
+        if (round % 30 == 0) bound_space(settings_.caps.directory, settings_.run_space);
       });
     }
   }
 
  private:
   net::steady_timer timer_;
-  fs::path path_;
+  const ServeSettings& settings_;
+  std::optional<Result<Database>> database_;  // its own connection, used by its own thread only
   net::thread_pool thread_{1};
 };
 
@@ -125,11 +162,13 @@ Result<void> serve(const ServeSettings& given, const std::string& version) {
                    "\nor accept rlimits and a watchdog instead: hutch serve --weaker-limits");
   }
   net::io_context context(1);
-  Engine engine(context.get_executor(), std::move(keeper), engine_options(settings.engine, std::move(templates)));
+  EngineOptions how = engine_options(settings.engine, std::move(templates));
+  how.admission.reserve = how.admission.most_running;  // tenants, not processes of one user
+  Engine engine(context.get_executor(), std::move(keeper), std::move(how));
   const fs::path database_path = settings.data / "hutch.db";
   HUTCH_TRY(auto database, Database::open(database_path));
   HUTCH_TRY(auto stores, open_stores(database, settings));
-  HUTCH_TRY(make_first_key(stores.keys));
+  HUTCH_TRY(make_first_key(stores.keys, settings));
 
   Daemon daemon(settings, engine, stores, version);
   daemon.public_listener = is_public(settings.listen);
@@ -151,7 +190,7 @@ Result<void> serve(const ServeSettings& given, const std::string& version) {
   HUTCH_TRY(server.listen_unix(settings.socket));
 
   bool stopping = false;
-  Checkpoints checkpoints(context.get_executor(), database_path);
+  Housekeeping housekeeping(context.get_executor(), settings);
   const auto stop = [&](std::string why) {
     if (std::exchange(stopping, true)) return;
     log::info("stopping", {{"reason", std::move(why)}});
@@ -179,7 +218,7 @@ Result<void> serve(const ServeSettings& given, const std::string& version) {
   net::co_spawn(context, engine.tend_pool(), net::detached);
   net::co_spawn(context, daemon.hub.tend(), net::detached);
   net::co_spawn(context, daemon.tend(), net::detached);
-  net::co_spawn(context, checkpoints.run(stopping), net::detached);
+  net::co_spawn(context, housekeeping.run(stopping), net::detached);
   announce(settings, address, settings.socket);
   context.run();
   std::ignore = database.checkpoint();

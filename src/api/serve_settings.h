@@ -37,7 +37,8 @@ struct ServeSettings {
   std::uint32_t sessions_per_key = 200;
   double price_per_cpu_second = 0;  // for budgets and cost figures
   std::chrono::seconds keep_runs = std::chrono::days(7);
-  std::uint32_t keep_most_runs = 10'000;  // of a key
+  std::uint32_t keep_most_runs = 2'000;  // of a key
+  std::uint64_t run_space = 8ULL << 30;  // for logs and files of runs, of all keys together
   std::chrono::milliseconds stop_grace = std::chrono::seconds(10);
 };
 

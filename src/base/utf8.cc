@@ -1,7 +1,9 @@
 #include "base/utf8.h"
 
 #include <array>
+#include <cstdint>
 #include <cstdio>
+#include <cstring>
 
 namespace hutch {
 namespace {
@@ -44,6 +46,25 @@ Sequence read_sequence(std::string_view bytes) {
   return {.length = need, .valid = true};
 }
 
+// How much of it is fine as it is: usually all. Plain letters go by eight at a time.
+std::size_t valid_prefix(std::string_view bytes) {
+  std::size_t at = 0;
+  while (at < bytes.size()) {
+    std::uint64_t eight = 0;
+    if (at + sizeof(eight) <= bytes.size()) {
+      std::memcpy(&eight, bytes.data() + at, sizeof(eight));
+      if ((eight & 0x8080808080808080U) == 0) {
+        at += sizeof(eight);
+        continue;
+      }
+    }
+    const Sequence sequence = read_sequence(bytes.substr(at));
+    if (!sequence.valid) break;
+    at += sequence.length;
+  }
+  return at;
+}
+
 // Direction marks and separators: U+200E, U+200F, U+2028 to U+202E, U+2066 to U+2069.
 bool turns_text_around(std::string_view text) {
   if (text.size() < 3 || text[0] != '\xE2') return false;
@@ -55,8 +76,11 @@ bool turns_text_around(std::string_view text) {
 }  // namespace
 
 std::string clean_utf8(std::string_view bytes) {
-  std::string result;
-  result.reserve(bytes.size());
+  const std::size_t good = valid_prefix(bytes);
+  std::string result{bytes.substr(0, good)};
+  if (good == bytes.size()) return result;
+  bytes.remove_prefix(good);
+  result.reserve(good + bytes.size());
   while (!bytes.empty()) {
     const Sequence sequence = read_sequence(bytes);
     result.append(sequence.valid ? bytes.substr(0, sequence.length) : kReplacement);

@@ -176,6 +176,7 @@ const std::vector<Key>& keys() {
       count_key("serve.runs_per_minute", [](Config& c) -> auto& { return c.serve.runs_per_minute; }),
       count_key("serve.concurrent_runs", [](Config& c) -> auto& { return c.serve.concurrent_runs; }),
       count_key("serve.sessions_per_key", [](Config& c) -> auto& { return c.serve.sessions_per_key; }),
+      wide_key("serve.run_space", [](Config& c) -> auto& { return c.serve.run_space; }),
       count_key("serve.keep_runs", [](Config& c) -> auto& { return c.serve.keep_most_runs; }),
       price_key(),
       span_key("serve.header_time", [](Config& c) -> auto& { return c.serve.times.header; }),

@@ -206,6 +206,7 @@ int main(int argc, char** argv) {
   auto* session_rm_app = session_app->add_subcommand("rm", "End a session");
   session_rm_app->add_option("ID", session.id)->required();
   for (auto* command : {session_ls_app, session_create_app, session_run_app}) command->add_flag("--json", json);
+  for (auto* command : session_app->get_subcommands({})) command->fallthrough();
 
   hutch::KeyOptions key;
   std::string key_data;
@@ -228,6 +229,7 @@ int main(int argc, char** argv) {
   auto* key_rotate_app = key_app->add_subcommand("rotate", "A new key with the rights of an old one, which is revoked");
   key_rotate_app->add_option("ID", key.name)->required();
   for (auto* command : {key_create_app, key_list_app, key_rotate_app}) command->add_flag("--json", json);
+  for (auto* command : key_app->get_subcommands({})) command->fallthrough();
 
   hutch::BenchOptions bench{.version = HUTCH_VERSION};
   auto* bench_app = app.add_subcommand("bench", "How fast sandboxes start here, compared with plain Python");

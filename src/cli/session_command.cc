@@ -3,7 +3,10 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <condition_variable>
 #include <iostream>
+#include <mutex>
+#include <set>
 #include <thread>
 
 #include "api/json_text.h"
@@ -97,27 +100,40 @@ int session_run(const SessionOptions& options) {
   return report_result(printer.result(), options.what.quiet);
 }
 
-// Cells from here go in; what anybody's cells write comes out, in the order in which it happens.
+// Cells from here go in; what anybody's cells write comes out, in the order in which it happens. The next cell is sent
+// when the end of the last one has been shown.
 int session_attach(const SessionOptions& options) {
-  if (auto there = ask(options, "GET", "/v1/sessions/" + options.id); !there) return fail(there.error());
+  const std::string address = "/v1/sessions/" + options.id;
+  if (auto there = ask(options, "GET", address); !there) return fail(there.error());
   auto watcher = reach_daemon(options.remote);
   auto client = reach_daemon(options.remote);
   if (!watcher || !client) return fail(!watcher ? watcher.error() : client.error());
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::set<std::string> shown;  // runs whose end has been
   std::thread watch([&] {
     RunPrinter printer;
-    const auto over = watcher->stream("GET", "/v1/sessions/" + options.id + "/events?after=9007199254740991", {},
-                                      [&](std::string_view line) { printer.show(line); });
+    const auto over = watcher->stream("GET", address + "/events?after=0", {}, [&](std::string_view line) {
+      printer.show(line);
+      if (line.find(R"("type":"finished")") == std::string_view::npos) return;
+      const std::scoped_lock lock(mutex);
+      shown.insert(text_of(printer.result(), "execution_id"));
+      changed.notify_all();
+    });
     (void)over;
+    std::fflush(stdout);
     fmt::print(stderr, "the session has ended\n");
     ::_exit(0);  // the other thread waits for a line that may never come
   });
   watch.detach();
   for (std::string cell; read_cell(cell);) {
     if (cell.empty()) continue;
-    const auto reply =
-        client->request("POST", "/v1/sessions/" + options.id + "/runs", json::serialize(json::object{{"code", cell}}));
-    const auto answer = expect_object(reply);
+    const auto answer =
+        expect_object(client->request("POST", address + "/runs", json::serialize(json::object{{"code", cell}})));
     if (!answer) return fail(answer.error());
+    const std::string run = text_of(*answer, "execution_id");
+    std::unique_lock lock(mutex);
+    changed.wait_for(lock, std::chrono::seconds(5), [&] { return shown.contains(run); });
   }
   std::fflush(stdout);
   ::_exit(0);  // the watcher still reads

@@ -147,6 +147,18 @@ void Cgroup::unthrottle() {
   }
 }
 
+void Cgroup::weigh(bool stand_back) {
+  if (!group_) return;
+  for (const auto& hierarchy : group_->tree->hierarchies) {
+    const bool v2 = group_->tree->version == CgroupVersion::v2;
+    if (!v2 && (hierarchy.controllers & cgroup_internal::kCpu) == 0) continue;
+    const char* usual = v2 ? "100" : "1024";
+    const char* little = v2 ? "5" : "51";
+    std::ignore = cgroup_internal::write_file(hierarchy.directory.get(), group_->file(v2 ? "cpu.weight" : "cpu.shares"),
+                                              stand_back ? little : usual);
+  }
+}
+
 void Cgroup::forget_peak() {
   if (!group_) return;
   for (const auto& hierarchy : group_->tree->hierarchies) {

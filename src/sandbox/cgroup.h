@@ -71,6 +71,7 @@ class Cgroup {
 
   // Lifts the processor share, before a kill: a throttled process dies only when its turn comes.
   void unthrottle();
+  void weigh(bool stand_back);  // against other groups, where processors are short
 
   // Peak memory counts from here on, where the kernel lets us say so.
   void forget_peak();

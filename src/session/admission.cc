@@ -11,26 +11,35 @@ constexpr std::chrono::milliseconds kLongestRetry{30'000};
 
 }  // namespace
 
-bool Admission::has_room() const {
+// Whoever has nothing running need not wait for those who fill every place with one program after the other.
+bool Admission::has_room(Owner owner) const {
   const std::size_t excess = dying_ > options_.backlog ? dying_ - options_.backlog : 0;
-  return running_ + excess < options_.most_running;
+  const std::uint32_t reserve = running_of_.contains(owner) ? 0 : options_.reserve;
+  return running_ + excess < options_.most_running + reserve;
 }
 
-bool Admission::try_enter() {
-  if (waiting_ > 0 || !has_room()) return false;
+void Admission::take_place(Owner owner) {
   ++running_;
+  ++running_of_[owner];
+}
+
+bool Admission::try_enter(Owner owner) {
+  const bool alone = options_.reserve > 0 && !running_of_.contains(owner) &&
+                     std::ranges::find(lines_, owner, &Line::owner) == lines_.end();
+  if ((waiting_ > 0 && !alone) || !has_room(owner)) return false;
+  take_place(owner);
   return true;
 }
 
 net::awaitable<bool> Admission::enter(Owner owner) {
-  if (try_enter()) co_return true;
+  if (try_enter(owner)) co_return true;
   if (waiting_ >= options_.most_waiting) co_return false;
   co_await enter_again(owner);
   co_return true;
 }
 
 net::awaitable<void> Admission::enter_again(Owner owner) {
-  if (try_enter()) co_return;
+  if (try_enter(owner)) co_return;
   Event turn(executor_);
   auto line = std::ranges::find(lines_, owner, &Line::owner);
   if (line == lines_.end()) line = lines_.insert(lines_.end(), Line{.owner = owner, .turns = {}});
@@ -39,8 +48,11 @@ net::awaitable<void> Admission::enter_again(Owner owner) {
   co_await turn.wait();
 }
 
-void Admission::leave(Clock::duration took) {
+void Admission::leave(Owner owner, Clock::duration took) {
   --running_;
+  if (const auto found = running_of_.find(owner); found != running_of_.end() && --found->second == 0) {
+    running_of_.erase(found);
+  }
   const double ms = std::chrono::duration<double, std::milli>(took).count();
   mean_ms_ += kWeight * (ms - mean_ms_);
   admit_next();
@@ -52,17 +64,21 @@ void Admission::note_dying(std::size_t count) {
 }
 
 void Admission::admit_next() {
-  while (!lines_.empty() && has_room()) {
-    Line& line = lines_.front();
-    line.turns.front()->set();
-    line.turns.pop_front();
-    --waiting_;
-    ++running_;
-    if (line.turns.empty()) {
-      lines_.pop_front();
-    } else {
-      lines_.splice(lines_.end(), lines_, lines_.begin());
+  for (auto line = lines_.begin(); line != lines_.end();) {
+    if (!has_room(line->owner)) {
+      ++line;  // another may have a right to the reserve
+      continue;
     }
+    take_place(line->owner);
+    line->turns.front()->set();
+    line->turns.pop_front();
+    --waiting_;
+    if (line->turns.empty()) {
+      lines_.erase(line);
+    } else {
+      lines_.splice(lines_.end(), lines_, line);
+    }
+    line = lines_.begin();
   }
 }
 

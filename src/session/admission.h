@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <deque>
 #include <list>
+#include <map>
 
 #include "base/result.h"
 #include "session/task_group.h"
@@ -16,6 +17,7 @@ struct AdmissionOptions {
   std::uint32_t most_running = 16;
   std::uint32_t most_waiting = 512;
   std::uint32_t backlog = 16;  // sandboxes being taken apart that nobody need wait for
+  std::uint32_t reserve = 0;   // more places, for owners who have nothing running
 };
 
 class Admission {
@@ -26,9 +28,9 @@ class Admission {
 
   // False when too many wait already; otherwise whoever called runs, and calls leave() when it is over.
   net::awaitable<bool> enter(Owner owner);
-  void leave(Clock::duration took);
+  void leave(Owner owner, Clock::duration took);
   // Without waiting; false when one would have to.
-  bool try_enter();
+  bool try_enter(Owner owner);
   // Somebody who is served already and needs a place again: waits however many others do.
   net::awaitable<void> enter_again(Owner owner);
 
@@ -47,12 +49,14 @@ class Admission {
     std::deque<Event*> turns;
   };
 
-  [[nodiscard]] bool has_room() const;
+  [[nodiscard]] bool has_room(Owner owner) const;
+  void take_place(Owner owner);
   void admit_next();
 
   net::any_io_executor executor_;
   AdmissionOptions options_;
   std::list<Line> lines_;  // whoever is in front goes next, and then to the back
+  std::map<Owner, std::uint32_t> running_of_;
   std::uint32_t running_ = 0;
   std::uint32_t waiting_ = 0;
   std::size_t dying_ = 0;

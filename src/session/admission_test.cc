@@ -22,8 +22,8 @@ class AdmissionTest : public testing::Test {
     net::co_spawn(context_, task(admission, owner, name, log_), net::detached);
     settle();
   }
-  void leave(Admission& admission, milliseconds took = milliseconds(10)) {
-    admission.leave(took);
+  void leave(Admission& admission, milliseconds took = milliseconds(10), Admission::Owner owner = 1) {
+    admission.leave(owner, took);
     settle();
   }
   void settle() {
@@ -62,6 +62,22 @@ TEST_F(AdmissionTest, OwnersTakeTurns) {
   EXPECT_EQ(log_, (Names{"a1", "a2", "b1", "c1", "a3", "b2", "a4"}));
 }
 
+TEST_F(AdmissionTest, AnOwnerWithNothingRunningHasTheReserve) {
+  Admission admission(context_.get_executor(), {.most_running = 2, .most_waiting = 10, .backlog = 0, .reserve = 1});
+  for (const char* name : {"a1", "a2", "a3"}) ask(admission, 1, name);
+  EXPECT_EQ(log_, (Names{"a1", "a2"}));
+  ask(admission, 2, "b1");
+  ask(admission, 2, "b2");
+  ask(admission, 3, "c1");
+  EXPECT_EQ(log_, (Names{"a1", "a2", "b1"}));
+  leave(admission, milliseconds(10), 2);  // c1 has nothing running; a3 and b2 wait for an ordinary place
+  EXPECT_EQ(log_, (Names{"a1", "a2", "b1", "b2"}));
+  leave(admission, milliseconds(10), 2);
+  EXPECT_EQ(log_, (Names{"a1", "a2", "b1", "b2", "c1"}));
+  leave(admission, milliseconds(10), 1);
+  EXPECT_EQ(admission.running(), 2U);
+}
+
 TEST_F(AdmissionTest, RefusesWhenTooManyWait) {
   Admission admission(context_.get_executor(), {.most_running = 1, .most_waiting = 1, .backlog = 0});
   for (const char* name : {"a", "b", "c"}) ask(admission, 1, name);
@@ -74,8 +90,8 @@ TEST_F(AdmissionTest, RefusesWhenTooManyWait) {
 
 TEST_F(AdmissionTest, WhoeverIsServedAlreadyWaitsInsteadOfBeingRefused) {
   Admission admission(context_.get_executor(), {.most_running = 1, .most_waiting = 0, .backlog = 0});
-  EXPECT_TRUE(admission.try_enter());
-  EXPECT_FALSE(admission.try_enter());
+  EXPECT_TRUE(admission.try_enter(1));
+  EXPECT_FALSE(admission.try_enter(1));
   bool in = false;
   const auto task = [](Admission& where, bool& done) -> net::awaitable<void> {
     co_await where.enter_again(1);

@@ -124,6 +124,12 @@ StartFailure Engine::at_capacity(std::string what) const {
           .retry_after = retry};
 }
 
+std::optional<StartFailure> Engine::refusal() const {
+  if (admission_.waiting() < options_.admission.most_waiting) return std::nullopt;
+  return at_capacity("the engine is at capacity: " + std::to_string(admission_.running()) + " run and " +
+                     std::to_string(admission_.waiting()) + " wait");
+}
+
 net::awaitable<std::expected<wire::Record, StartFailure>> Engine::execute(std::shared_ptr<Run> run,
                                                                           Admission::Owner owner) {
   ++runs_;
@@ -144,24 +150,25 @@ net::awaitable<std::expected<wire::Record, StartFailure>> Engine::execute(std::s
   const auto begin = Clock::now();
   run->note_wait(begin - arrived, admission_.waiting() > 0 || admission_.running() > options_.pool.cores);
   pool_.note_load(admission_.running());
+  if (run->on_placed) run->on_placed();
   auto record = co_await run->execute();
-  leave(begin);
+  leave(owner, begin);
   co_return record;
 }
 
 void Engine::run_cell(std::shared_ptr<Run> run, CellTask task, Admission::Owner owner) {
-  if (admission_.try_enter()) return begin_cell(*run, std::move(task));
+  if (admission_.try_enter(owner)) return begin_cell(*run, std::move(task), owner);
   const auto wait = [](Engine& engine, std::shared_ptr<Run> late, CellTask what,
                        Admission::Owner whose) -> net::awaitable<void> {
     co_await engine.admission_.enter_again(whose);
-    engine.begin_cell(*late, std::move(what));
+    engine.begin_cell(*late, std::move(what), whose);
   };
   net::co_spawn(executor_, wait(*this, std::move(run), std::move(task), owner), net::detached);
 }
 
-void Engine::begin_cell(Run& run, CellTask task) {
+void Engine::begin_cell(Run& run, CellTask task, Admission::Owner owner) {
   pool_.note_load(admission_.running());
-  run.run_cell(std::move(task), [this, begin = Clock::now()] { leave(begin); });
+  run.run_cell(std::move(task), [this, owner, begin = Clock::now()] { leave(owner, begin); });
 }
 
 net::awaitable<Result<std::uint64_t>> Engine::measure_fork(std::string template_name) {
@@ -173,8 +180,8 @@ net::awaitable<Result<std::uint64_t>> Engine::measure_fork(std::string template_
   co_return ns;
 }
 
-void Engine::leave(Clock::time_point since) {
-  admission_.leave(Clock::now() - since);
+void Engine::leave(Admission::Owner owner, Clock::time_point since) {
+  admission_.leave(owner, Clock::now() - since);
   admission_.note_dying(keeper_.dying());
   pool_.note_load(admission_.running());
 }

@@ -29,6 +29,7 @@ class Engine {
   Result<std::shared_ptr<Run>> admit(RunSpec spec, RunSink& sink);
   // Waits for a place and executes; refuses when too many wait. Owners take turns.
   net::awaitable<std::expected<wire::Record, StartFailure>> execute(std::shared_ptr<Run> run, Admission::Owner owner);
+  [[nodiscard]] std::optional<StartFailure> refusal() const;  // what whoever comes now would be told at once
   // A cell of a shell that execute() has under way.
   void run_cell(std::shared_ptr<Run> run, CellTask task, Admission::Owner owner);
 
@@ -51,8 +52,8 @@ class Engine {
  private:
   Result<void> validate_request(RunSpec& spec) const;
   StartFailure at_capacity(std::string what) const;
-  void begin_cell(Run& run, CellTask task);
-  void leave(Clock::time_point since);
+  void begin_cell(Run& run, CellTask task, Admission::Owner owner);
+  void leave(Admission::Owner owner, Clock::time_point since);
 
   net::any_io_executor executor_;
   KeeperLink keeper_;

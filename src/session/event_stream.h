@@ -16,7 +16,7 @@ namespace hutch {
 
 class LiveRun;
 
-enum class EventType : std::uint8_t { queued, started, output, truncated, file, finished, session };
+enum class EventType : std::uint8_t { queued, started, output, truncated, file, finished, session, input_wanted };
 
 struct StreamEvent {
   EventType type = EventType::queued;

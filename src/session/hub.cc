@@ -15,6 +15,7 @@ namespace {
 
 constexpr auto kRemembered = std::chrono::seconds(30);  // in memory, after the end
 constexpr std::size_t kMostRemembered = 256;
+constexpr std::size_t kMostRememberedBytes = 32U << 20;
 constexpr auto kLook = std::chrono::seconds(1);
 constexpr auto kWarning = std::chrono::seconds(60);  // before a session expires
 
@@ -66,17 +67,19 @@ Result<std::shared_ptr<LiveRun>> Hub::run_once(OneShot what, const std::string& 
   auto run = std::make_shared<LiveRun>(
       engine_.executor(),
       RunIdentity{.id = random_id("exe"), .key_id = key_id, .template_name = spec.request.template_name},
-      options_.caps);
+      caps_for(spec.request.limits));
   auto sink = std::make_shared<OneShotSink>(*run);
   HUTCH_TRY(auto admitted, engine_.admit(std::move(spec), *sink));
   enlist(run);
   run->cancel = [weak = std::weak_ptr<Run>(admitted)] {
     if (const auto self = weak.lock()) self->cancel();
   };
+  admitted->on_placed = [weak = std::weak_ptr<LiveRun>(run)] {
+    if (const auto live = weak.lock()) live->start();
+  };
+  run->queue(nullptr);
   const auto execute = [](Hub& hub, std::shared_ptr<LiveRun> live, std::shared_ptr<Run> program,
                           std::shared_ptr<OneShotSink> collected, bool keep_files) -> net::awaitable<void> {
-    live->queue(nullptr);
-    live->start();
     auto record = co_await hub.engine_.execute(program, owner_of(live->identity().key_id));
     if (!record) {
       live->fail(record.error());
@@ -98,6 +101,13 @@ Result<std::shared_ptr<LiveRun>> Hub::run_once(OneShot what, const std::string& 
   return run;
 }
 
+// A run may ask for less to be kept than usual, never for more.
+RunCaps Hub::caps_for(const wire::RunLimits& limits) const {
+  RunCaps caps = options_.caps;
+  caps.of_stream = Bytes{std::min(caps.of_stream.count, limits.output)};
+  return caps;
+}
+
 Result<std::shared_ptr<LiveRun>> Hub::run_in(Session& session, CellTask task) {
   const auto& settings = session.settings();
   auto run = std::make_shared<LiveRun>(engine_.executor(),
@@ -105,7 +115,7 @@ Result<std::shared_ptr<LiveRun>> Hub::run_in(Session& session, CellTask task) {
                                                    .key_id = settings.key_id,
                                                    .session_id = settings.id,
                                                    .template_name = settings.template_name},
-                                       options_.caps);
+                                       caps_for(settings.limits));
   enlist(run);
   session.submit(run, std::move(task));
   return run;
@@ -117,16 +127,18 @@ void Hub::enlist(const std::shared_ptr<LiveRun>& run) {
   run->on_finished = [this](LiveRun& live) {
     const auto count = running_.find(live.identity().key_id);
     if (--count->second == 0) running_.erase(count);
-    finished_.emplace_back(Clock::now(), live.identity().id);
     if (on_run_finished) on_run_finished(live);
+    finished_.push_back({.at = Clock::now(), .id = live.identity().id, .bytes = live.weight()});
+    finished_bytes_ += finished_.back().bytes;
     forget_finished();
   };
 }
 
 void Hub::forget_finished() {
-  while (!finished_.empty() &&
-         (finished_.size() > kMostRemembered || finished_.front().first + kRemembered < Clock::now())) {
-    runs_.erase(finished_.front().second);
+  while (!finished_.empty() && (finished_.size() > kMostRemembered || finished_bytes_ > kMostRememberedBytes ||
+                                finished_.front().at + kRemembered < Clock::now())) {
+    runs_.erase(finished_.front().id);
+    finished_bytes_ -= finished_.front().bytes;
     finished_.pop_front();
   }
 }
@@ -180,7 +192,8 @@ net::awaitable<void> Hub::tend() {
     const std::int64_t now = system_now_ns();
     std::vector<std::shared_ptr<Session>> expired;
     for (const auto& [id, session] : sessions_) {
-      if (session->state() == SessionState::busy) continue;
+      const bool too_old = session->created_ns + std::chrono::nanoseconds(session->settings().max_age).count() <= now;
+      if (session->state() == SessionState::busy && !too_old) continue;
       if (session->expires_ns() <= now) {
         expired.push_back(session);
       } else if (session->expires_ns() - now < std::chrono::nanoseconds(kWarning).count()) {

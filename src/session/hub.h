@@ -65,6 +65,7 @@ class Hub {
   std::function<void(Session&, std::string_view reason)> on_session_ended;
 
  private:
+  [[nodiscard]] RunCaps caps_for(const wire::RunLimits& limits) const;
   void enlist(const std::shared_ptr<LiveRun>& run);
   void forget_finished();
 
@@ -72,8 +73,14 @@ class Hub {
   HubOptions options_;
   net::steady_timer alarm_;
   std::map<std::string, std::shared_ptr<LiveRun>, std::less<>> runs_;
-  std::deque<std::pair<Clock::time_point, std::string>> finished_;  // still in runs_, for a while
-  std::map<std::string, std::uint32_t, std::less<>> running_;       // by key
+  struct Finished {
+    Clock::time_point at;
+    std::string id;
+    std::size_t bytes = 0;
+  };
+  std::deque<Finished> finished_;  // still in runs_, for a while
+  std::size_t finished_bytes_ = 0;
+  std::map<std::string, std::uint32_t, std::less<>> running_;  // by key
   std::map<std::string, std::shared_ptr<Session>, std::less<>> sessions_;
   bool stopping_ = false;
 };

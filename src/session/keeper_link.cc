@@ -60,6 +60,7 @@ void KeeperLink::signal(std::uint64_t run, int number) {
 void KeeperLink::ask_usage(const UsageRequest& request) { std::ignore = send(KeeperRequestKind::usage, request); }
 void KeeperLink::limit(const LimitRequest& request) { std::ignore = send(KeeperRequestKind::limit, request); }
 void KeeperLink::settle(const SettleRequest& request) { std::ignore = send(KeeperRequestKind::settle, request); }
+void KeeperLink::weigh(const WeighRequest& request) { std::ignore = send(KeeperRequestKind::weigh, request); }
 void KeeperLink::stock(const StockRequest& request) { std::ignore = send(KeeperRequestKind::stock, request); }
 
 void KeeperLink::release(std::uint64_t run) {

@@ -108,6 +108,12 @@ void LiveRun::add_file(wire::FileEntry file) {
   tell({.type = EventType::file, .file = std::move(file)});
 }
 
+void LiveRun::want_input() {
+  if (told_ >= caps_.events) return;
+  ++told_;
+  tell({.type = EventType::input_wanted});
+}
+
 void LiveRun::finish(wire::Record record) {
   record.execution_id = identity_.id;
   for (const auto stream : {wire::Stream::out, wire::Stream::err}) {
@@ -139,6 +145,12 @@ void LiveRun::end() {
   tell({.type = EventType::finished, .result = weak_from_this()});
   events_.close();
   also_ = nullptr;
+}
+
+std::size_t LiveRun::weight() const {
+  std::size_t bytes = sizeof(LiveRun) + rendered.size() + rendered_events.size();
+  for (const auto& stream : streams_) bytes += 2 * stream.kept;  // as it came, and as it was told
+  return bytes;
 }
 
 net::awaitable<bool> LiveRun::wait_finished(Clock::time_point deadline) {

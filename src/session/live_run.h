@@ -17,7 +17,7 @@
 namespace hutch {
 
 struct RunCaps {
-  Bytes of_stream = 1_MiB;          // kept in the result, of stdout and of stderr
+  Bytes of_stream = 256_KiB;        // kept in the result, of stdout and of stderr
   Bytes log = 1_GiB;                // on disk, of each
   std::size_t events = 10'000;      // pieces of output told one by one
   std::filesystem::path directory;  // where logs and files of runs are
@@ -43,6 +43,7 @@ class LiveRun final : public std::enable_shared_from_this<LiveRun> {
   void start();
   void add_output(const wire::OutputEvent& event);
   void add_file(wire::FileEntry file);
+  void want_input();
   void finish(wire::Record record);
   void fail(StartFailure failure);  // no result: our own fault, or no room
 
@@ -57,6 +58,7 @@ class LiveRun final : public std::enable_shared_from_this<LiveRun> {
   [[nodiscard]] bool truncated(wire::Stream stream) const { return of(stream).spilled; }
   [[nodiscard]] std::filesystem::path log_path(wire::Stream stream) const;
   [[nodiscard]] std::filesystem::path files_path() const;
+  [[nodiscard]] std::size_t weight() const;  // bytes of memory, roughly
   net::awaitable<bool> wait_finished(Clock::time_point deadline);
 
   std::int64_t created_ns = 0, started_ns = 0, finished_ns = 0;

@@ -19,7 +19,8 @@ constexpr auto kAnswerTime = std::chrono::seconds(1);  // of the keeper
 constexpr auto kStartTime = std::chrono::seconds(60);  // a zygote that imports a lot
 constexpr auto kWeakerInterval = std::chrono::milliseconds(20);
 constexpr auto kShortestInterval = std::chrono::milliseconds(10);
-constexpr auto kPolite = std::chrono::milliseconds(400);  // from the interrupt of a late cell to the end of everything
+constexpr auto kPolite = std::chrono::milliseconds(400);   // from the interrupt of a late cell to the end of everything
+constexpr auto kQuickly = std::chrono::milliseconds(250);  // then it stands back behind those that begin
 constexpr std::uint64_t kMostDenials = 2'000;
 
 std::int64_t now_ns() {
@@ -42,6 +43,7 @@ Run::Run(net::any_io_executor executor, KeeperLink& keeper, ReadyPool& pool, Wor
       from_client_(executor),
       wall_timer_(executor),
       watch_timer_(executor),
+      patience_timer_(executor),
       begun_(executor),
       ready_(executor),
       limited_(executor),
@@ -81,6 +83,7 @@ net::awaitable<std::expected<wire::Record, StartFailure>> Run::execute() {
   while (!cells_done_.empty()) cell_over();
   wall_timer_.cancel();
   watch_timer_.cancel();
+  patience_timer_.cancel();
   boost::system::error_code ignored;
   from_client_.close(ignored);
   if (!said_finished_) link_.close();
@@ -166,7 +169,10 @@ void Run::begin() {
 void Run::walls_are_up() {
   up_ = Clock::now();
   running_ = up_;
-  if (!is_shell()) arm_wall_limit(spec_.limits.wall);
+  if (!is_shell()) {
+    arm_wall_limit(spec_.limits.wall);
+    begin_quickly();
+  }
   begun_.set();
   ready_.set();
 }
@@ -219,6 +225,7 @@ void Run::send_cell(CellTask task) {
   cell_wall_ = task.timeout.value_or(spec_.limits.wall);
   arm_wall_limit(cell_wall_);
   watch_timer_.cancel();
+  begin_quickly();
   if (spec_.lasting || spec_.into != 0) {
     send(wire::make_frame(wire::TaskType::run_in_session, task.what));
   } else {
@@ -261,6 +268,19 @@ void Run::arm_wall_limit(std::chrono::milliseconds after) {
   wall_timer_.async_wait([weak](const boost::system::error_code& failed) {
     if (failed) return;
     if (const auto self = weak.lock()) self->wall_limit_reached();
+  });
+}
+
+// Short programs go before long ones where processors are short.
+void Run::begin_quickly() {
+  if (std::exchange(stands_back_, false)) keeper_.weigh({.run = link_.number, .stand_back = false});
+  patience_timer_.expires_after(kQuickly);
+  const std::weak_ptr<Run> weak = weak_from_this();
+  patience_timer_.async_wait([weak](const boost::system::error_code& failed) {
+    const auto self = failed ? nullptr : weak.lock();
+    if (!self || self->over_ || (self->is_shell() && !self->cell_runs_)) return;
+    self->stands_back_ = true;
+    self->keeper_.weigh({.run = self->link_.number, .stand_back = true});
   });
 }
 

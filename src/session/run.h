@@ -31,6 +31,7 @@ class RunSink {
   virtual void on_output(wire::OutputEvent event) = 0;
   virtual void on_file(CollectedFile file) = 0;
   virtual void on_cell_done(wire::CellStatus status, wire::Record record) = 0;
+  virtual void on_input_wanted() {}  // a cell whose input is live waits for some
 };
 
 // A thread for what would hold up other runs; made when it is first needed.
@@ -88,6 +89,7 @@ class Run final : public KeeperListener, public std::enable_shared_from_this<Run
     spec_.others_follow = others_wait;
     spec_.waited_us = static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(waited).count());
   }
+  std::function<void()> on_placed;  // called when it need not wait for others any more
   [[nodiscard]] bool is_shell() const { return spec_.request.mode != wire::RunMode::script; }
   void cancel() { end(Ended::cancelled); }
   void interrupt();
@@ -98,6 +100,10 @@ class Run final : public KeeperListener, public std::enable_shared_from_this<Run
   [[nodiscard]] int workspace() const { return link_.workspace.get(); }
   [[nodiscard]] const Limits& limits() const { return spec_.limits; }
   [[nodiscard]] std::uint32_t template_index() const { return spec_.template_index; }
+  [[nodiscard]] std::optional<std::uint64_t> peak_memory() const {
+    const auto reading = link_.meter ? link_.meter.read() : Result<CgroupMeter::Reading>(system_error(0));
+    return reading ? std::optional(reading->peak_memory) : std::nullopt;
+  }
   CgroupMeter take_meter() { return std::move(link_.meter); }
   UniqueFd take_workspace() { return std::move(link_.workspace); }
   net::awaitable<bool> wait_until_ready();  // false: it never was
@@ -119,6 +125,7 @@ class Run final : public KeeperListener, public std::enable_shared_from_this<Run
   void fail_early();
   void arm_wall_limit(std::chrono::milliseconds after);
   void wall_limit_reached();
+  void begin_quickly();
   void send_task();
   net::awaitable<void> send_files();
   void send_cell(CellTask task);
@@ -159,6 +166,7 @@ class Run final : public KeeperListener, public std::enable_shared_from_this<Run
   net::posix::stream_descriptor from_client_;  // standard input, on its way in
   net::steady_timer wall_timer_;
   net::steady_timer watch_timer_;
+  net::steady_timer patience_timer_;
   Event begun_;        // the keeper has started it, or never will
   Event ready_;        // every wall is up, or it never will be
   Event limited_;      // the limits stand, or never will
@@ -173,6 +181,7 @@ class Run final : public KeeperListener, public std::enable_shared_from_this<Run
   bool writing_ = false;
   bool task_sent_ = false;
   bool cell_runs_ = false;
+  bool stands_back_ = false;
   bool cell_is_command_ = false;
   bool cell_timed_out_ = false;  // and was interrupted
   std::chrono::milliseconds cell_wall_{0};

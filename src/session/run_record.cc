@@ -22,7 +22,9 @@ std::uint64_t us_between(Clock::time_point begin, Clock::time_point end) {
 
 wire::Record Run::make_record(const Collection& files) {
   const std::uint64_t execution_us = us_between(up_, finished_);
-  const Verdict verdict = judge({.ended = ended_,
+  // One that ran out of time and ended when it was interrupted did not end by itself.
+  const bool late = ended_ == Ended::by_itself && cell_timed_out_;
+  const Verdict verdict = judge({.ended = late ? Ended::wall_limit : ended_,
                                  .wait_status = wait_status_,
                                  .limits = spec_.limits,
                                  .usage = usage_,

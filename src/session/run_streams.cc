@@ -166,9 +166,14 @@ bool Run::handle_frame(const wire::Frame& frame) {
       wall_timer_.cancel();
       drain_streams();
       sink_.on_cell_done(message->status, make_cell_record(*message));
+      cell_timed_out_ = false;
       cell_over();
       return true;
     }
+    case wire::RunnerType::input_wanted:
+      if (!cell_runs_) return false;
+      sink_.on_input_wanted();
+      return true;
     case wire::RunnerType::finished: {
       const auto message = wire::decode<wire::Finished>(frame.payload);
       if (!message || !link_.walls_up || ended_ != Ended::by_itself) return false;

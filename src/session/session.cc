@@ -10,7 +10,8 @@
 namespace hutch {
 namespace {
 
-constexpr std::size_t kEventBytes = 4U << 20;  // what a watcher can come back to
+constexpr auto kEndTime = std::chrono::seconds(10);
+constexpr std::size_t kEventBytes = 1U << 20;  // what a watcher can come back to
 
 }  // namespace
 
@@ -20,7 +21,9 @@ Session::Session(Engine& engine, SessionSettings settings, Admission::Owner owne
       owner_(owner),
       events_(engine.executor(), kEventBytes),
       cell_over_(engine.executor()),
-      interpreter_gone_(engine.executor()) {}
+      interpreter_gone_(engine.executor()),
+      opened_(engine.executor()),
+      saved_(engine.executor()) {}
 
 SessionState Session::state() const {
   if (ended_) return SessionState::ended;
@@ -44,7 +47,23 @@ void Session::warn_of_expiry() {
   tell("expiring", "it ends within a minute unless it is used");
 }
 
+// Whoever comes while it is being opened waits for the same.
 net::awaitable<std::expected<void, StartFailure>> Session::open() {
+  const auto self = shared_from_this();
+  if (opening_) {
+    co_await opened_.wait();
+    if (interpreter_) co_return std::expected<void, StartFailure>{};
+    co_return std::unexpected(StartFailure{.error = make_error(ErrorCode::internal, "the interpreter did not start")});
+  }
+  opening_ = true;
+  opened_.reset();
+  auto result = co_await open_once();
+  opening_ = false;
+  opened_.set();
+  co_return result;
+}
+
+net::awaitable<std::expected<void, StartFailure>> Session::open_once() {
   const bool fresh = sandbox_ == 0;
   auto started = co_await start_interpreter();
   if (!started && !fresh && sandbox_ != 0) {  // the sandbox itself is gone, not only what ran in it
@@ -57,6 +76,12 @@ net::awaitable<std::expected<void, StartFailure>> Session::open() {
     std::error_code ignored;
     if (settings_.persist && fresh && std::filesystem::exists(settings_.saved_files, ignored)) {
       if (auto restored = co_await restore(); !restored) {
+        // Never with an empty workspace, which would be saved over what could not be brought back.
+        if (interpreter_) {
+          interpreter_->cancel();
+          co_await interpreter_gone_.wait();
+        }
+        lose_sandbox();
         co_return std::unexpected(StartFailure{.error = restored.error()});
       }
     }
@@ -158,8 +183,7 @@ net::awaitable<void> Session::work(std::shared_ptr<Session> self) {
     co_await self->run_one(one);
     self->current_.reset();
     self->touch();
-    if (self->on_changed) self->on_changed(*self);
-    if (self->settings_.persist && self->unsaved_) co_await self->save();
+    if (self->on_changed && !self->ended_) self->on_changed(*self);
   }
   self->working_ = false;
 }
@@ -174,7 +198,7 @@ net::awaitable<void> Session::run_one(Waiting& one) {
     }
     one.run->session_state = had_sandbox || settings_.persist ? "files_kept" : "lost";
   }
-  if (std::exchange(files_touched_, false)) collect_changes(workspace_.get(), known_files_, Bytes{0});
+  if (std::exchange(files_touched_, false)) collect_changes(workspace_.get(), known_files_, Look::stamps, Bytes{0});
   one.run->execution_count = ++execution_count;
   one.run->start();
   cell_record_.reset();
@@ -203,6 +227,7 @@ net::awaitable<void> Session::run_one(Waiting& one) {
   }
   if (record.error) record.error->state = one.run->session_state;
   co_await collect(*one.run, record);
+  co_await save();  // what the client hears of survives us
   touch();
   one.run->session_expires_ns = expires_ns();
   one.run->finish(std::move(record));
@@ -215,7 +240,7 @@ net::awaitable<void> Session::collect(LiveRun& run, wire::Record& record) {
   const UniqueFd workspace{::fcntl(workspace_.get(), F_DUPFD_CLOEXEC, 0)};  // the session may end meanwhile
   FileStamps known = std::move(known_files_);
   co_await net::post(engine_.workers().get(), net::use_awaitable);
-  Collection changed = collect_changes(workspace.get(), known, limits_.scratch);
+  Collection changed = collect_changes(workspace.get(), known, Look::content, limits_.scratch);
   co_await net::post(engine_.executor(), net::use_awaitable);
   known_files_ = std::move(known);
   unsaved_ = unsaved_ || !changed.files.empty() || changed.truncated;
@@ -239,6 +264,14 @@ void Session::on_cell_done(wire::CellStatus status, wire::Record record) {
   cell_over_.set();
 }
 
+void Session::on_input_wanted() {
+  if (current_) current_->want_input();
+}
+
+std::optional<std::uint64_t> Session::peak_memory() const {
+  return interpreter_ ? interpreter_->peak_memory() : std::nullopt;
+}
+
 bool Session::interrupt() {
   if (!current_ || !interpreter_) return false;
   interpreter_->interrupt();
@@ -247,11 +280,14 @@ bool Session::interrupt() {
 
 net::awaitable<std::expected<void, StartFailure>> Session::restart() {
   touch();
+  const auto self = shared_from_this();
+  const auto running = current_;
   if (interpreter_) {
     interpreter_->cancel();
     co_await interpreter_gone_.wait();
   }
-  if (working_ && !queue_.empty()) co_return std::expected<void, StartFailure>{};  // the next run starts one
+  if (running) co_await running->wait_finished(Clock::now() + kEndTime);
+  if (interpreter_ || working_) co_return std::expected<void, StartFailure>{};  // the next run has one, or starts one
   co_return co_await open();
 }
 

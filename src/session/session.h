@@ -63,6 +63,7 @@ class Session final : public RunSink, public std::enable_shared_from_this<Sessio
   void warn_of_expiry();  // once, until it is used again
   void touch() { last_used_ns = system_now_ns(); }
   [[nodiscard]] SessionState state() const;
+  [[nodiscard]] std::optional<std::uint64_t> peak_memory() const;  // of the sandbox, so far
   [[nodiscard]] bool has_sandbox() const { return sandbox_ != 0; }
   [[nodiscard]] int workspace() const { return workspace_.get(); }
   [[nodiscard]] std::size_t queued() const { return queue_.size(); }
@@ -85,7 +86,9 @@ class Session final : public RunSink, public std::enable_shared_from_this<Sessio
   void on_output(wire::OutputEvent event) override;
   void on_file(CollectedFile file) override;
   void on_cell_done(wire::CellStatus status, wire::Record record) override;
+  void on_input_wanted() override;
 
+  net::awaitable<std::expected<void, StartFailure>> open_once();
   net::awaitable<std::expected<void, StartFailure>> start_interpreter();
   net::awaitable<void> host(std::shared_ptr<Run> interpreter);
   static net::awaitable<void> work(std::shared_ptr<Session> self);
@@ -112,12 +115,15 @@ class Session final : public RunSink, public std::enable_shared_from_this<Sessio
   bool files_touched_ = false;  // by others than the program, since the last look
   bool unsaved_ = false;
   bool saving_ = false;
+  bool opening_ = false;
   bool working_ = false;
   bool lost_ = false;
   std::int64_t warned_ns_ = 0;
   bool ended_ = false;
   Event cell_over_;  // the current cell is, or its interpreter
   Event interpreter_gone_;
+  Event opened_;
+  Event saved_;
   std::optional<wire::Record> cell_record_;
   bool cell_exits_ = false;
   std::optional<std::expected<wire::Record, StartFailure>> last_words_;  // of the interpreter

@@ -43,7 +43,10 @@ void Session::note_files_changed() {
 // One archive, packed inside the sandbox and never opened outside one. The old one is replaced when the new is whole.
 net::awaitable<void> Session::save() {
   const auto self = shared_from_this();
-  if (!settings_.persist || sandbox_ == 0 || std::exchange(saving_, true)) co_return;
+  while (saving_) co_await saved_.wait();  // of what was there before; there may be more since
+  if (!settings_.persist || sandbox_ == 0 || !unsaved_) co_return;
+  saving_ = true;
+  saved_.reset();
   unsaved_ = false;
   bool whole = false;
   auto porter = co_await borrow_porter();
@@ -64,6 +67,7 @@ net::awaitable<void> Session::save() {
     unsaved_ = true;
   }
   saving_ = false;
+  saved_.set();
 }
 
 net::awaitable<Result<void>> Session::restore() {

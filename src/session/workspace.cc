@@ -30,6 +30,7 @@ struct Walk {
   bool keep_open;
   std::uint64_t room;
   std::chrono::steady_clock::time_point deadline;
+  Look look = Look::content;
   FileStamps* known = nullptr;  // files that look as they did are left out
   FileStamps* seen = nullptr;
   Collection result;
@@ -68,6 +69,13 @@ void add_file(Walk& walk, const std::string& path) {
   if (walk.known != nullptr && looks_unchanged(walk, path)) return;
   CollectedFile file;
   file.entry.path = path;
+  if (walk.look == Look::stamps) {
+    const FileStamp& stamp = (*walk.seen)[path];
+    file.entry.size = stamp.size;
+    file.entry.modified_ns = stamp.modified_ns;
+    walk.result.files.push_back(std::move(file));
+    return;
+  }
   file.content = open_beneath(walk.workspace, path, O_RDONLY);
   struct stat status{};
   if (file.content && ::fstat(file.content.get(), &status) == 0) {
@@ -146,12 +154,13 @@ UniqueFd open_beneath(int workspace, const std::string& path, int flags) {
   return UniqueFd{kernel::openat2(workspace, path.empty() ? "." : path.c_str(), how)};
 }
 
-Collection collect_changes(int workspace, FileStamps& known, Bytes most) {
+Collection collect_changes(int workspace, FileStamps& known, Look look, Bytes most) {
   FileStamps seen;
   Walk walk{.workspace = workspace,
             .keep_open = false,
             .room = most.count,
             .deadline = std::chrono::steady_clock::now() + kTimeToCollect,
+            .look = look,
             .known = &known,
             .seen = &seen};
   walk_all(walk);

@@ -38,8 +38,10 @@ struct FileStamp {
 };
 using FileStamps = std::map<std::string, FileStamp>;
 
-// What was created, changed or deleted since `known`, which is brought up to date. Only that is hashed.
-Collection collect_changes(int workspace, FileStamps& known, Bytes most);
+// What was created, changed or deleted since `known`, which is brought up to date. Only that is hashed, and only if
+// `look` says so.
+enum class Look : std::uint8_t { stamps, content };
+Collection collect_changes(int workspace, FileStamps& known, Look look, Bytes most);
 
 // True when nothing was ever put there: the common case, told without a walk.
 bool is_empty(int workspace);

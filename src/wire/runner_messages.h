@@ -93,6 +93,7 @@ enum class RunnerType : std::uint8_t {
   cell_done = 68,
   rested = 69,  // made in advance, rehearsed, ready for a task; no payload
   finished = 70,
+  input_wanted = 71,  // a cell reads input that is live; no payload
 };
 
 // Every wall is up. Carries the monotonic time at which each step of joining ended, for `--explain`.

@@ -98,6 +98,7 @@ class KeeperLoop {
   void guest_ended(std::uint64_t run, int wait_status);
   void kill_program(Sandbox& sandbox);
   void handle_settle(const SettleRequest& request);
+  void handle_weigh(const WeighRequest& request);
   void handle_signal(const SignalRequest& request);
   void handle_usage(const UsageRequest& request);
   void handle_limit(const LimitRequest& request);

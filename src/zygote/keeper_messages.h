@@ -20,6 +20,7 @@ enum class KeeperRequestKind : std::uint8_t {
   usage,
   limit,
   settle,
+  weigh,
   stock,
   measure,
   release,
@@ -124,6 +125,16 @@ struct SettleRequest {
   template <class A>
   void fields(A& a) {
     a(run), a(lasting);
+  }
+};
+
+// A program that runs for long stands back behind those that have just begun.
+struct WeighRequest {
+  std::uint64_t run = 0;
+  bool stand_back = false;
+  template <class A>
+  void fields(A& a) {
+    a(run), a(stand_back);
   }
 };
 
