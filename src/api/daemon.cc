@@ -414,11 +414,22 @@ net::awaitable<void> Daemon::tend() {
       if (removed) {
         for (const auto& id : *removed) remove_run_files(id);
       }
+      forget_lost_sessions(now);
       const bool more = removed && removed->size() == RunStore::kMostRemovedAtOnce;
       next_cleaning = Clock::now() + (more ? Clock::duration(kLook) : Clock::duration(kMinute));
     }
     timer.expires_after(kLook);
     co_await timer.async_wait(net::redirect_error(net::use_awaitable, ignored));
+  }
+}
+
+// Whoever asks for a session that a restart ended is told so, until it would have expired anyway.
+void Daemon::forget_lost_sessions(std::int64_t now_ns) {
+  const auto stored = stores.sessions.all();
+  if (!stored) return;
+  for (const auto& session : *stored) {
+    const bool expired = session.last_used_ns + session.ttl_s * kSecond < now_ns;
+    if (expired && !hub.find_session(session.id, session.key_id)) std::ignore = stores.sessions.remove(session.id);
   }
 }
 

@@ -66,6 +66,7 @@ class Daemon {
   Handled check_origin(const HttpRequest& request) const;
   net::awaitable<Handled> dispatch(HttpExchange& exchange, std::string& key_id);
   void store_run(LiveRun& run);
+  void forget_lost_sessions(std::int64_t now_ns);
   void remove_run_files(const std::string& id) const;
 
   std::map<std::string, std::deque<Clock::time_point>> recent_runs_;  // of the last minute, by key

@@ -10,6 +10,8 @@ namespace {
 
 namespace json = boost::json;
 
+constexpr const char* kNone = "none";  // where nothing was measured
+
 json::value or_null(const std::string& text) {
   return text.empty() ? json::value(nullptr) : json::value(clean_utf8(text));
 }
@@ -39,6 +41,7 @@ wire::Record record_so_far(const LiveRun& run) {
   wire::Record record{.execution_id = run.identity().id, .template_name = run.identity().template_name};
   record.started_at_ns = run.started_ns;
   record.warm = true;
+  record.usage.memory_source = kNone;
   if (!run.failure()) return record;
   const ApiError error = from_failure(*run.failure());
   const bool cancelled = error.category == "cancelled";
@@ -140,6 +143,7 @@ std::string interrupted_text(const StoredRun& run) {
                                 .fix = "wait_and_retry",
                                 .state = "lost",
                                 .retryable = true};
+  record.usage.memory_source = kNone;
   json::object result = record_object(record, {}, {});
   result["started_at"] = time_or_null(run.started_ns);
   result["session_id"] = or_null(run.session_id);
