@@ -79,6 +79,7 @@ Daemon::Daemon(const ServeSettings& how, Engine& engine_, Stores& stores_, std::
   };
   hub.on_session_ended = [this](Session& session, std::string_view reason) {
     log::info("session ended", {{"session", session.settings().id}, {"reason", std::string(reason)}});
+    audit(session.settings().key_id, "session_ended", session.settings().id, std::string(reason));
     if (auto removed = stores.sessions.remove(session.settings().id); !removed) {
       log::error("session not removed", {{"error", removed.error().message}});
     }
@@ -310,6 +311,7 @@ void Daemon::store_run(LiveRun& run) {
     stored.wall_us = record.usage.wall_us;
     if (record.error) ++metrics.errors_by_category[record.error->category];
     for (const auto& denial : record.denials) metrics.denials_by_call[denial.syscall] += denial.count;
+    if (!record.denials.empty()) audit(stored.key_id, "calls_denied", stored.id, record.denials.front().syscall);
     const double cpu = static_cast<double>(record.usage.cpu_us) / 1e6;
     metrics.cpu_seconds_by_key[stored.key_id] += cpu;
     metrics.cost_by_key[stored.key_id] += cpu * settings.price_per_cpu_second;
@@ -430,6 +432,13 @@ void Daemon::forget_lost_sessions(std::int64_t now_ns) {
   for (const auto& session : *stored) {
     const bool expired = session.last_used_ns + session.ttl_s * kSecond < now_ns;
     if (expired && !hub.find_session(session.id, session.key_id)) std::ignore = stores.sessions.remove(session.id);
+  }
+}
+
+void Daemon::audit(const std::string& key_id, std::string_view action, const std::string& target,
+                   const std::string& detail) {
+  if (auto kept = stores.runs.audit(system_now_ns(), key_id, action, target, detail); !kept) {
+    log::error("audit not stored", {{"error", kept.error().message}});
   }
 }
 

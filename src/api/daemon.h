@@ -50,6 +50,9 @@ class Daemon {
   void restore();  // what the last daemon left
   void store_session(const Session& session, std::string_view state);
   net::awaitable<void> tend();  // forgets what is old, keeps the database short
+  // What happened to whom, for the operator.
+  void audit(const std::string& key_id, std::string_view action, const std::string& target,
+             const std::string& detail = {});
   void begin_stop() { stopping_ = true; }
   [[nodiscard]] bool stopping() const { return stopping_; }
 

@@ -75,6 +75,7 @@ net::awaitable<Handled> create_session(Request& request) {
   }
   daemon.store_session(*session, session->settings().persist ? "files_kept" : "lost");
   log::info("session created", {{"session", session->settings().id}, {"key", key_id}});
+  daemon.audit(key_id, "session_created", session->settings().id);
   co_await request.exchange.answer({.status = 201, .body = json_text(session_object(*session))});
   co_return Handled{};
 }

@@ -1,6 +1,7 @@
 #include "session/denials.h"
 
 #include <linux/seccomp.h>
+#include <poll.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -42,7 +43,11 @@ bool Denials::answer_one(int listener) {
   // The kernel may have a larger struct than our headers; it asks for zeroed room.
   alignas(seccomp_notif) std::array<char, 512> room{};
   auto* call = reinterpret_cast<seccomp_notif*>(room.data());
-  if (::ioctl(listener, SECCOMP_IOCTL_NOTIF_RECV, call) != 0) return errno == ENOENT || errno == EINTR;
+  if (::ioctl(listener, SECCOMP_IOCTL_NOTIF_RECV, call) != 0) {
+    if (errno != ENOENT) return errno == EINTR;
+    pollfd hangup{.fd = listener, .events = 0, .revents = 0};  // the last process with this filter is gone
+    return ::poll(&hangup, 1, 0) == 0;
+  }
   const bool socket = call->data.nr == SYS_socket;
   std::string detail = socket ? family_name(static_cast<std::uint32_t>(call->data.args[0])) : std::string{};
   if (counts_.size() < kMostKinds || counts_.contains({call->data.nr, detail})) {

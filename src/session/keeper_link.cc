@@ -57,6 +57,10 @@ void KeeperLink::signal(std::uint64_t run, int number) {
   std::ignore = send(KeeperRequestKind::signal, SignalRequest{.run = run, .signal = number});
 }
 
+void KeeperLink::kill_others(std::uint64_t run) {
+  std::ignore = send(KeeperRequestKind::signal, SignalRequest{.run = run, .signal = SIGKILL, .to_others = true});
+}
+
 void KeeperLink::ask_usage(const UsageRequest& request) { std::ignore = send(KeeperRequestKind::usage, request); }
 void KeeperLink::limit(const LimitRequest& request) { std::ignore = send(KeeperRequestKind::limit, request); }
 void KeeperLink::settle(const SettleRequest& request) { std::ignore = send(KeeperRequestKind::settle, request); }

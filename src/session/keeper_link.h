@@ -44,6 +44,7 @@ class KeeperLink {
 
   Result<void> start(const StartRequest& request);
   void signal(std::uint64_t run, int number);
+  void kill_others(std::uint64_t run);  // than its runner
   void ask_usage(const UsageRequest& request);
   void limit(const LimitRequest& request);
   void settle(const SettleRequest& request);

@@ -265,9 +265,10 @@ void Run::end(Ended reason) {
 void Run::arm_wall_limit(std::chrono::milliseconds after) {
   wall_timer_.expires_after(after);
   const std::weak_ptr<Run> weak = weak_from_this();
-  wall_timer_.async_wait([weak](const boost::system::error_code& failed) {
+  wall_timer_.async_wait([weak, serial = ++wall_serial_](const boost::system::error_code& failed) {
     if (failed) return;
-    if (const auto self = weak.lock()) self->wall_limit_reached();
+    // A timer that went off a moment before it was cancelled is of a cell that is over.
+    if (const auto self = weak.lock(); self && self->wall_serial_ == serial) self->wall_limit_reached();
   });
 }
 

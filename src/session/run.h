@@ -91,6 +91,7 @@ class Run final : public KeeperListener, public std::enable_shared_from_this<Run
   }
   std::function<void()> on_placed;  // called when it need not wait for others any more
   [[nodiscard]] bool is_shell() const { return spec_.request.mode != wire::RunMode::script; }
+  [[nodiscard]] bool usable() const { return ended_ == Ended::by_itself && !ended_event_.is_set() && !failure_; }
   void cancel() { end(Ended::cancelled); }
   void interrupt();
   // `done` is called when the cell is over, or the whole shell.
@@ -183,7 +184,8 @@ class Run final : public KeeperListener, public std::enable_shared_from_this<Run
   bool cell_runs_ = false;
   bool stands_back_ = false;
   bool cell_is_command_ = false;
-  bool cell_timed_out_ = false;  // and was interrupted
+  std::uint64_t wall_serial_ = 0;  // of the time limit that counts
+  bool cell_timed_out_ = false;    // and was interrupted
   std::chrono::milliseconds cell_wall_{0};
   Clock::time_point cell_began_;
   std::int64_t cell_began_at_ns_ = 0;

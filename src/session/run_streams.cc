@@ -163,8 +163,12 @@ bool Run::handle_frame(const wire::Frame& frame) {
     case wire::RunnerType::cell_done: {
       const auto message = wire::decode<wire::CellDone>(frame.payload);
       if (!message || cells_done_.empty()) return false;  // of a cell that nobody sent
+      if (ended_ != Ended::by_itself) return true;        // too late: its interpreter is being killed
+      ++wall_serial_;
       wall_timer_.cancel();
       drain_streams();
+      // What a late cell has started does not go on without it.
+      if (cell_timed_out_ && spec_.tell_all) keeper_.kill_others(link_.number);
       sink_.on_cell_done(message->status, make_cell_record(*message));
       cell_timed_out_ = false;
       cell_over();

@@ -189,6 +189,7 @@ net::awaitable<void> Session::work(std::shared_ptr<Session> self) {
 }
 
 net::awaitable<void> Session::run_one(Waiting& one) {
+  if (interpreter_ && !interpreter_->usable()) co_await interpreter_gone_.wait();
   if (!interpreter_) {
     const bool had_sandbox = sandbox_ != 0;
     if (auto opened = co_await open(); !opened) {

@@ -28,18 +28,31 @@ void KeeperLoop::begin_guest(const StartRequest& request) {
   host.guests.push_back(request.run);
 }
 
-// Everything but init, which holds the sandbox, and those who work for us.
-void KeeperLoop::kill_program(Sandbox& sandbox) {
-  std::vector<pid_t> spared{sandbox.shell.init_pid()};
+// init, which holds the sandbox, and those who work for us.
+std::vector<pid_t> KeeperLoop::own_processes(const Sandbox& sandbox) const {
+  std::vector<pid_t> own{sandbox.shell.init_pid()};
   for (const std::uint64_t run : sandbox.guests) {
     if (const auto guest = guests_.find(run); guest != guests_.end() && guest->second.helper) {
-      spared.push_back(guest->second.process);
+      own.push_back(guest->second.process);
     }
   }
+  return own;
+}
+
+void KeeperLoop::kill_program(Sandbox& sandbox) {
   if (!sandbox.runner_gone) ::kill(sandbox.runner, SIGKILL);
   if (!sandbox.shell.cgroup()) return;
   sandbox.shell.cgroup()->unthrottle();
-  sandbox.shell.cgroup()->kill_all_but(spared);
+  sandbox.shell.cgroup()->kill_all_but(own_processes(sandbox));
+}
+
+void KeeperLoop::kill_others(std::uint64_t run) {
+  const auto guest = guests_.find(run);
+  const auto found = sandboxes_.find(guest != guests_.end() ? guest->second.host : run);
+  if (found == sandboxes_.end() || !found->second.shell.cgroup()) return;
+  auto spared = own_processes(found->second);
+  spared.push_back(guest != guests_.end() ? guest->second.process : found->second.runner);
+  found->second.shell.cgroup()->kill_all_but(spared);
 }
 
 void KeeperLoop::guest_ended(std::uint64_t run, int wait_status) {

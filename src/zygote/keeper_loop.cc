@@ -169,6 +169,7 @@ bool KeeperLoop::receive_request() {
       if (!request || request->template_index >= prepared_.size()) return false;
       auto& zygote = prepared_[request->template_index].zygote;
       const auto forked = zygote && zygote->ready() ? zygote->fork_runner({.only_measure = true}, {}) : ForkReply{};
+      if (zygote && zygote->lost()) zygote.reset();
       send_packet(engine_.get(), KeeperReplyKind::measured, MeasuredReply{.ns = forked ? forked->fork_ns : 0}, {});
       return true;
     }
@@ -189,6 +190,7 @@ bool KeeperLoop::receive_request() {
 }
 
 void KeeperLoop::handle_signal(const SignalRequest& request) {
+  if (request.to_others) return kill_others(request.run);
   if (const auto guest = guests_.find(request.run); guest != guests_.end()) {
     const auto host = sandboxes_.find(guest->second.host);
     if (request.signal == SIGKILL && !guest->second.helper && host != sandboxes_.end()) kill_program(host->second);

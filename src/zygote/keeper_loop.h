@@ -97,6 +97,8 @@ class KeeperLoop {
   void begin_guest(const StartRequest& request);
   void guest_ended(std::uint64_t run, int wait_status);
   void kill_program(Sandbox& sandbox);
+  void kill_others(std::uint64_t run);
+  [[nodiscard]] std::vector<pid_t> own_processes(const Sandbox& sandbox) const;
   void handle_settle(const SettleRequest& request);
   void handle_weigh(const WeighRequest& request);
   void handle_signal(const SignalRequest& request);

@@ -93,9 +93,10 @@ struct StartRequest {
 struct SignalRequest {
   std::uint64_t run = 0;
   std::int32_t signal = 0;
+  bool to_others = false;  // SIGKILL to whatever the runner has started, not to itself
   template <class A>
   void fields(A& a) {
-    a(run), a(signal);
+    a(run), a(signal), a(to_others);
   }
 };
 

@@ -206,6 +206,7 @@ ProcessLimits KeeperLoop::process_limits(const StartRequest& request) const {
 
 Result<ForkReply> KeeperLoop::start_warm(const StartRequest& request, Shell& shell, const Streams& streams) {
   auto& prepared = prepared_[request.template_index];
+  if (!prepared.zygote) return make_error(ErrorCode::disconnected, "the zygote has just died");
   ForkRequest fork{.limits = process_limits(request),
                    .uid = kRunnerId,
                    .gid = kRunnerId,
@@ -215,8 +216,11 @@ Result<ForkReply> KeeperLoop::start_warm(const StartRequest& request, Shell& she
     fork.cgroup_file_count = static_cast<std::uint8_t>(shell.cgroup()->attach_fds().size());
     fork.cgroup_is_directory = tools_.cgroups->version() == CgroupVersion::v2;
   }
-  return prepared.zygote->fork_runner(fork, descriptors_for(shell, {streams.input.get(), streams.output.get(),
-                                                                    streams.error.get(), streams.control.get()}));
+  auto forked = prepared.zygote->fork_runner(
+      fork,
+      descriptors_for(shell, {streams.input.get(), streams.output.get(), streams.error.get(), streams.control.get()}));
+  if (prepared.zygote->lost()) prepared.zygote.reset();  // the next start makes another
+  return forked;
 }
 
 Result<ForkReply> KeeperLoop::start_cold(const StartRequest& request, Shell& shell, const Streams& streams) {

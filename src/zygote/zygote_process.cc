@@ -158,12 +158,18 @@ Result<ForkReply> ZygoteProcess::fork_runner(const ForkRequest& request, std::sp
     return system_error(errno).during("ask the zygote");
   }
   pollfd waiting{.fd = socket_.get(), .events = POLLIN, .revents = 0};
-  if (::poll(&waiting, 1, kForkTimeoutMs) == 0) return make_error(ErrorCode::timed_out, "the zygote does not answer");
+  if (::poll(&waiting, 1, kForkTimeoutMs) == 0) {
+    lost_ = true;  // a late reply would be taken for that to the next request
+    return make_error(ErrorCode::timed_out, "the zygote does not answer");
+  }
   ForkReply reply;
   std::size_t fd_count = 0;
   const ssize_t got =
       wire::receive_with_fds(socket_.get(), {reinterpret_cast<char*>(&reply), sizeof(reply)}, {}, fd_count);
-  if (got != static_cast<ssize_t>(sizeof(reply))) return make_error(ErrorCode::disconnected, "the zygote died");
+  if (got != static_cast<ssize_t>(sizeof(reply))) {
+    lost_ = true;
+    return make_error(ErrorCode::disconnected, "the zygote died");
+  }
   if (reply.pid < 0) return system_error(reply.error_number).during("fork a runner");
   ++forks_;
   return reply;

@@ -31,6 +31,7 @@ class ZygoteProcess {
   [[nodiscard]] pid_t pid() const { return pid_; }
   [[nodiscard]] int socket() const { return socket_.get(); }
   [[nodiscard]] bool ready() const { return ready_; }
+  [[nodiscard]] bool lost() const { return lost_; }  // of no more use
   [[nodiscard]] std::uint64_t forks() const { return forks_; }
   [[nodiscard]] std::uint64_t image() const { return image_; }  // bytes that every fork shares
 
@@ -45,6 +46,7 @@ class ZygoteProcess {
   pid_t pid_ = -1;
   UniqueFd socket_;
   bool ready_ = false;
+  bool lost_ = false;
   std::uint64_t forks_ = 0;
   std::uint64_t image_ = 0;
 };
