@@ -1,0 +1,114 @@
+"""The daemon from the command line: `hutch session`, `hutch run --server`, `hutch key`; and over TLS."""
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import ssl
+import subprocess
+import tempfile
+
+import support
+from api_support import ApiScenario, Client, Server
+
+setUpModule, tearDownModule = support.begin, support.finish
+
+
+class Commands(ApiScenario):
+    @classmethod
+    def setUpClass(cls):
+        cls.place = support.Home()
+        cls.addClassCleanup(cls.place.close)
+        cls.server = Server(cls.place)
+        cls.server.start()
+        cls.addClassCleanup(cls.server.kill)
+
+    def hutch(self, *arguments: str, expect: int = 0, **more) -> str:
+        done = self.place.call(*arguments, env={"HUTCH_SERVER": "unix:" + self.server.socket}, **more)
+        self.assertEqual(done.code, expect, done.errors)
+        return done.out.decode()
+
+    def test_a_session_lives_through_several_commands(self):
+        session = self.hutch("session", "create", "--template", "bare", "--name", "mine").strip()
+        self.assertIn(session, self.hutch("session", "ls"))
+        self.assertEqual(self.hutch("session", "run", session, "-c", "x = 41"), "")
+        self.assertEqual(self.hutch("session", "run", session, "-c", "x + 1"), "42\n")
+        self.hutch("session", "run", session, "-c", "1/0", expect=1)
+        shown = self.hutch("session", "attach", session, stdin=b"print(x)\nfor i in range(2):\n  print(i)\n\n")
+        self.assertTrue(shown.endswith("41\n0\n1\n"), shown)
+        about = json.loads(self.hutch("session", "ls", "--json"))["sessions"]
+        self.assertEqual([(one["id"], one["name"]) for one in about], [(session, "mine")])
+        self.hutch("session", "rm", session)
+        self.assertNotIn(session, self.hutch("session", "ls"))
+        self.hutch("session", "run", session, "-c", "1", expect=125)
+
+    def test_a_program_runs_on_the_daemon_with_files_in_and_out(self):
+        with tempfile.TemporaryDirectory() as directory:
+            data = os.path.join(directory, "data.txt")
+            with open(data, "w") as file:
+                file.write("from here")
+            code = "open('out.txt', 'w').write(open('data.txt').read() + ' and back'); print(input())"
+            out = self.hutch("run", "--server", "unix:" + self.server.socket, "--template", "bare", "--in", data,
+                             "--out", os.path.join(directory, "results"), "-c", code, stdin=b"typed\n")
+            self.assertEqual(out, "typed\n")
+            with open(os.path.join(directory, "results", "out.txt")) as file:
+                self.assertEqual(file.read(), "from here and back")
+
+    def test_the_exit_code_is_the_programs(self):
+        server = "http://127.0.0.1:%d" % self.server.port
+        self.hutch("run", "--server", server, "--key", self.server.key, "--template", "bare", "-c", "raise SystemExit(7)",
+                   expect=7)
+        self.hutch("run", "--server", server, "--template", "bare", "-c", "1", expect=125)  # without a key
+
+    def test_keys_are_made_rotated_and_revoked_while_the_daemon_runs(self):
+        made = json.loads(self.hutch("key", "create", "agent", "--scope", "run", "--json", "--data", self.server.data))
+        status = lambda key: Client(self.server, key).call("GET", "/v1/templates").status  # noqa: E731
+        self.assertEqual(status(made["key"]), 200)
+        again = json.loads(self.hutch("key", "rotate", made["id"], "--json", "--data", self.server.data))
+        self.assertEqual((status(made["key"]), status(again["key"])), (401, 200))
+        self.hutch("key", "revoke", again["id"], "--data", self.server.data)
+        self.assertEqual(status(again["key"]), 401)
+        listed = self.hutch("key", "list", "--json", "--data", self.server.data)
+        self.assertNotIn(again["key"], listed)
+        self.assertIn(again["id"], listed)
+
+    def test_a_listener_for_others_needs_a_key_first(self):
+        place = support.Home()
+        self.addCleanup(place.close)
+        done = place.call("serve", "--listen", "0.0.0.0:0", "--data", os.path.join(place.directory, "new"), within=20)
+        self.assertEqual(done.code, 125)
+        self.assertIn("hutch key create", done.errors)
+
+
+class Secure(ApiScenario):
+    def test_tls_with_a_certificate_from_a_file(self):
+        place = support.Home()
+        self.addCleanup(place.close)
+        certificate, key = (os.path.join(place.directory, name) for name in ("certificate.pem", "key.pem"))
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=localhost",
+                        "-addext", "subjectAltName=DNS:localhost", "-keyout", key, "-out", certificate],
+                       check=True, capture_output=True)
+        ready = os.path.join(place.directory, "ready.json")
+        process = place.start("serve", "--listen", "127.0.0.1:0", "--data", os.path.join(place.directory, "data"),
+                              "--ready-file", ready, "--tls-certificate", certificate, "--tls-key", key,
+                              "--log", os.path.join(place.directory, "log"), stdin=subprocess.DEVNULL,
+                              stdout=subprocess.DEVNULL)
+        self.addCleanup(process.wait, 20)
+        self.addCleanup(process.terminate)
+        self.assertTrue(support.settle(lambda: os.path.exists(ready)))
+        with open(ready) as file:
+            port = int(json.load(file)["listen"].rpartition(":")[2])
+        trust = ssl.create_default_context(cafile=certificate)
+        connection = http.client.HTTPSConnection("localhost", port, context=trust, timeout=10)
+        self.addCleanup(connection.close)
+        connection.request("GET", "/healthz")
+        self.assertEqual(connection.getresponse().read(), b'{"status":"ok"}')
+        plain = http.client.HTTPConnection("localhost", port, timeout=10)
+        self.addCleanup(plain.close)
+        with self.assertRaises((http.client.HTTPException, OSError)):
+            plain.request("GET", "/healthz")
+            plain.getresponse()
+
+
+if __name__ == "__main__":
+    support.main()
