@@ -18,7 +18,7 @@ endif
 # Where the default template could not be built, for want of a network, the bare one stands in.
 WITHOUT_NETWORK = $(if $(wildcard build/data/default-template-built),,--template bare)
 
-.PHONY: help setup build template run test check asan tsan fuzz bench bench-peers attacks density soak load crash bulk clean
+.PHONY: help setup build template run test check asan tsan fuzz bench bench-peers attacks density soak load crash bulk overhead clean
 
 help:
 	@printf '%s\n' \
@@ -45,6 +45,7 @@ help:
 	  '  make load      200 clients of one daemon, a fifth of them hostile, for five minutes' \
 	  '  make crash     the daemon is killed fifty times under load; nothing that was promised may be lost' \
 	  '  make bulk      gigabytes in, out and printed; the daemon must not grow' \
+	  '  make overhead  what HTTP costs over a call of the engine' \
 	  '' \
 	  '  make clean     remove build directories, with the templates and caches in them' \
 	  '' \
@@ -118,6 +119,9 @@ crash: template
 
 bulk: template
 	python3 tests/performance/bulk.py
+
+overhead: template
+	python3 tests/performance/overhead.py
 
 clean:
 	rm -rf build build-*
