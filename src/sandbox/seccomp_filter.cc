@@ -44,12 +44,15 @@ std::span<const sock_filter> base_filter() { return kBaseProgram; }
 std::span<const sock_filter> final_filter() { return kFinalProgram; }
 
 std::string filter_hash() {
-  Hash hash;
-  hash.add(kBaseProgram);
-  hash.add(kFinalProgram);
-  char text[17];
-  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(hash.value()));
-  return text;
+  static const std::string known = [] {  // in every record
+    Hash hash;
+    hash.add(kBaseProgram);
+    hash.add(kFinalProgram);
+    char text[17];
+    std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(hash.value()));
+    return std::string(text);
+  }();
+  return known;
 }
 
 std::string_view syscall_name(int number) {
