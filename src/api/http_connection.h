@@ -110,6 +110,9 @@ class Exchange final : public HttpExchange {
   Exchange(Stream& stream, beast::flat_buffer& buffer, Parser& parser, const HttpTimes& times, bool from_owner)
       : stream_(stream), buffer_(buffer), parser_(parser), times_(times) {
     request_id = random_id("req");
+    request_.from_owner = from_owner;
+    keep_alive_ = parser.is_header_done();
+    if (!keep_alive_) return;  // it could not be read: only a word about that follows
     const auto& head = parser.get();
     const std::string_view target{head.target().data(), head.target().size()};
     const std::size_t question = target.find('?');
@@ -124,7 +127,6 @@ class Exchange final : public HttpExchange {
     }
     if (parser.content_length()) request_.length = *parser.content_length();
     request_.has_body = !parser.is_done();
-    request_.from_owner = from_owner;
     request_.wants_websocket = websocket::is_upgrade(head);
     keep_alive_ = head.keep_alive();
   }
@@ -284,9 +286,7 @@ net::awaitable<void> serve_connection(Stream stream, const HttpServerOptions& op
     if (failed) {
       if (const auto error = unreadable(failed)) {
         lowest.expires_after(std::chrono::seconds(5));
-        Answer answer = to_answer(*error, exchange.request_id);
-        answer.headers.emplace_back("Connection", "close");
-        co_await exchange.answer(std::move(answer));
+        co_await exchange.answer(to_answer(*error, exchange.request_id));
       }
       co_return;
     }
