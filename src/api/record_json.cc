@@ -18,17 +18,6 @@ namespace json = boost::json;
 
 }  // namespace
 
-std::string timestamp(std::int64_t ns) {
-  const std::chrono::sys_time<std::chrono::nanoseconds> time{std::chrono::nanoseconds(ns)};
-  const auto seconds = std::chrono::floor<std::chrono::seconds>(time);
-  const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(time - seconds).count();
-  return fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:03}Z", fmt::gmtime(std::chrono::system_clock::to_time_t(seconds)), ms);
-}
-
-namespace {
-
-double milliseconds(std::uint64_t us) { return static_cast<double>(us) / 1000.0; }
-
 std::string_view name_of(wire::Status status) {
   switch (status) {
     case wire::Status::ok:
@@ -42,6 +31,17 @@ std::string_view name_of(wire::Status status) {
   }
   return "error";
 }
+
+std::string timestamp(std::int64_t ns) {
+  const std::chrono::sys_time<std::chrono::nanoseconds> time{std::chrono::nanoseconds(ns)};
+  const auto seconds = std::chrono::floor<std::chrono::seconds>(time);
+  const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(time - seconds).count();
+  return fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:03}Z", fmt::gmtime(std::chrono::system_clock::to_time_t(seconds)), ms);
+}
+
+namespace {
+
+double milliseconds(std::uint64_t us) { return static_cast<double>(us) / 1000.0; }
 
 std::string_view name_of(wire::Change change) {
   switch (change) {

@@ -81,17 +81,7 @@ std::string status_of(const LiveRun& run) {
   if (run.stage() == RunStage::queued) return "queued";
   if (run.stage() == RunStage::running) return "running";
   const auto status = run.record() ? run.record()->status : record_so_far(run).status;
-  switch (status) {
-    case wire::Status::ok:
-      return "ok";
-    case wire::Status::error:
-      return "error";
-    case wire::Status::timeout:
-      return "timeout";
-    case wire::Status::cancelled:
-      return "cancelled";
-  }
-  return "error";
+  return std::string(name_of(status));
 }
 
 std::string run_text(const LiveRun& run) {

@@ -190,6 +190,7 @@ Result<void> serve(const ServeSettings& given, const std::string& version) {
   HUTCH_TRY(server.listen_unix(settings.socket));
 
   bool stopping = false;
+  bool keeper_died = false;
   Housekeeping housekeeping(context.get_executor(), settings);
   const auto stop = [&](std::string why) {
     if (std::exchange(stopping, true)) return;
@@ -212,6 +213,7 @@ Result<void> serve(const ServeSettings& given, const std::string& version) {
       context,
       [&]() -> net::awaitable<void> {
         co_await engine.listen();
+        keeper_died = !stopping;
         stop("the keeper is gone");
       },
       net::detached);
@@ -223,7 +225,7 @@ Result<void> serve(const ServeSettings& given, const std::string& version) {
   context.run();
   std::ignore = database.checkpoint();
   log::info("stopped");
-  if (engine.lost() && !stopping) return make_error(ErrorCode::internal, "the keeper is gone");
+  if (keeper_died) return make_error(ErrorCode::internal, "the keeper is gone").with_hint("start it again");
   return {};
 }
 

@@ -196,7 +196,9 @@ net::awaitable<void> Run::wait_for_end() {
   } else {
     co_await ask_usage();
   }
-  if (spec_.files.empty() && is_empty(link_.workspace.get())) co_return;
+  // The next interpreter of a session must not meet the end of this one.
+  const bool session = spec_.lasting || spec_.into != 0;
+  if (!session && spec_.files.empty() && is_empty(link_.workspace.get())) co_return;
   // Files are looked at when nobody is left who could change them.
   keeper_.signal(link_.number, SIGKILL);
   co_await exited_.wait_until(Clock::now() + kDeathTime);

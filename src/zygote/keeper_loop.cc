@@ -336,7 +336,7 @@ void KeeperLoop::process_ended(pid_t pid, std::uint64_t run, Sandbox& sandbox, i
     if (!sandbox.init_gone) sandbox.shell.kill();
   } else {
     sandbox.init_gone = true;
-    if (sandbox.lasting && sandbox.runner_gone) return;  // its end was told before
+    if (sandbox.lasting && sandbox.shell.cgroup() && sandbox.runner_gone) return;  // its end was told before
   }
   if (!sandbox.runner_gone || !sandbox.init_gone || sandbox.released) return;
   if (sandbox.shell.cgroup()) words.usage = usage_of(sandbox);

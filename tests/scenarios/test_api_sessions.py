@@ -153,6 +153,12 @@ class Order(InSession):
 
 
 class Endings(InSession):
+    def test_an_interpreter_that_was_left_does_not_take_the_next_one_along(self):
+        with self.api.session() as session:
+            for number in range(10):  # with an empty workspace; the first is the sandbox's own, the others joined it
+                self.assertEqual(session.run("exit(3)")["exit_code"], 3)
+                self.assertEqual(session.run("print(%d)" % number)["stdout"], "%d\n" % number)
+
     def test_a_restart_forgets_variables_and_keeps_files(self):
         session = self.open()
         session.run("x = 1; open('f', 'w').write('kept')")
