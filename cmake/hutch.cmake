@@ -7,7 +7,8 @@ target_compile_options(hutch_flags INTERFACE
   -Wno-c23-extensions -Wno-missing-designated-field-initializers
   -ffunction-sections -fdata-sections -fno-omit-frame-pointer -fstack-protector-strong -fstack-clash-protection)
 target_compile_definitions(hutch_flags INTERFACE _GLIBCXX_ASSERTIONS $<$<CONFIG:Release>:_FORTIFY_SOURCE=3>)
-target_link_options(hutch_flags INTERFACE -fuse-ld=lld -Wl,-z,relro,-z,now -Wl,--gc-sections)
+target_link_options(hutch_flags INTERFACE -fuse-ld=lld -Wl,-z,relro,-z,now -Wl,--gc-sections
+  -Wl,-z,pack-relative-relocs)  # a tenth of the size, all of which is read at every start
 
 if(HUTCH_SANITIZE STREQUAL "address")
   target_compile_options(hutch_flags INTERFACE -fsanitize=address,undefined -fno-sanitize-recover=undefined)

@@ -11,7 +11,7 @@ import py_compile
 import sys
 
 # In the order in which they need each other.
-MODULES = ("wire", "finish", "source", "errors", "script", "main")
+MODULES = ("wire", "finish", "source", "errors", "hooks", "script", "main")
 
 
 def main(directory: str, inside: str) -> None:

@@ -8,11 +8,13 @@ import codeop
 import sys
 import warnings
 
-from . import errors, finish, main, script
+from . import display, errors, finish, hooks, main, script
+from .changes import Changes
 from .source import ALLOW_TOP_LEVEL_AWAIT, Program
 from .session_input import SessionInput
-from .wire import CELL_DONE, CELL_ERROR, CELL_EXIT, CELL_INCOMPLETE, CELL_OK, PUT_FILE, RUN_CELL, RUN_IN_SESSION
-from .wire import Channel, ProtocolError, PutFile, RunInSession, decode_run_cell
+from .wire import ANSWER, ASK, CELL_DONE, CELL_ERROR, CELL_EXIT, CELL_INCOMPLETE, CELL_OK, CHANGES
+from .wire import PUT_FILE, RUN_CELL, RUN_IN_SESSION
+from .wire import Ask, Channel, ProtocolError, PutFile, RunInSession, RunScript, decode_run_cell
 
 __builtins__ = dict(vars(builtins))
 
@@ -27,7 +29,10 @@ def run(channel: Channel, workspace: str, ipython: bool) -> None:
     shell = None
     given = SessionInput(channel)
     try:
+        from . import inspector  # before a program's own modules can be in the way of what it needs
+
         shell = make_shell(ipython)(channel, workspace)
+        changes = Changes(shell.main[0].__dict__, workspace)
         while True:
             frame = channel.receive()
             if frame is None:
@@ -37,23 +42,59 @@ def run(channel: Channel, workspace: str, ipython: bool) -> None:
                 main.put_file(PutFile(payload), workspace)
             elif kind in (RUN_CELL, RUN_IN_SESSION):
                 if kind == RUN_CELL:
-                    status, code = shell.run_cell(decode_run_cell(payload)), 0
+                    text = decode_run_cell(payload)
+                    status, code = shell.run_cell(text), 0
                 else:
                     task = RunInSession(payload)
+                    text = b"" if task.is_command else task.code
                     given.give(task.input, task.input_text)
                     status, code = shell.run_task(task)
                 finish.flush_streams()
-                channel.send(CELL_DONE, bytes((status, code)))
+                changed = changes.after(text, shell.main[0].__dict__)
+                if changed:
+                    channel.send(CHANGES, changed)
+                channel.send(CELL_DONE, bytes((status, code)) + shell.last_count.to_bytes(4, "little"))
                 if status == CELL_EXIT:
                     break
                 if not channel.is_ours():  # a process that the cell forked, or the socket is gone: no next cell
                     shell.exit_code = 1 if status == CELL_ERROR else 0
                     break
+            elif kind == ASK:
+                channel.send(ANSWER, inspector.Inspector(shell.main[0].__dict__, shell.ipython).answer(Ask(payload)))
             else:
                 raise ProtocolError("task %d was not expected" % kind)
     except BaseException as error:
         main.give_up(error)
     finish.leave(shell.exit_code, shell.main, channel)
+
+
+def run_script(task: RunScript, channel: Channel, workspace: str) -> None:
+    """Runs a program as one cell, and ends the process as a script does."""
+    code = 1
+    main = []
+    try:
+        shell = make_shell(has_ipython())(channel, workspace, task)
+        main = shell.main
+        channel.start()
+        status = shell.run_cell(task.code)
+        if status == CELL_INCOMPLETE:
+            shell.report_incomplete(task.code)
+            status = CELL_ERROR
+        code = shell.error_code if status == CELL_ERROR else shell.exit_code
+    except BaseException:  # a second failure while the first was reported
+        pass
+    finish.leave(code, main, channel)
+
+
+def has_ipython() -> bool:
+    """Whether the template has it, and it works."""
+    try:
+        from . import ipython_shell
+
+        ipython_shell.prepare()
+        return True
+    except Exception:
+        return False
 
 
 def make_shell(ipython: bool) -> type[Shell]:
@@ -67,28 +108,52 @@ def make_shell(ipython: bool) -> type[Shell]:
 class Shell:
     """The namespace of __main__ and what must survive from one cell to the next."""
 
-    def __init__(self, channel: Channel, workspace: str) -> None:
+    ipython = None  # its shell, where there is one
+
+    def __init__(self, channel: Channel, workspace: str, program: RunScript | None = None) -> None:
+        """With `program` there will be one cell: that program, under the name and with the arguments it has."""
         self.exit_code = 0
-        self.main = [script.new_main(None)]
+        self.error_code = 1  # of a program that an exception ended
+        self.last_count = 0  # which cell that was; 0 for a command
+        self.main = [script.new_main(program.file_name if program is not None and program.has_file else None)]
+        self._program = program
         self._channel = channel
         self._count = 0
         self._flags = ALLOW_TOP_LEVEL_AWAIT  # and the __future__ imports of earlier cells
         self._loop = None
         self._on_interrupt = _signal.default_int_handler
         self._listen_quietly()
-        sys.argv = [""]
-        sys.orig_argv = [sys.executable]
-        sys.path.insert(0, workspace)
+        if program is None:
+            sys.argv = [""]
+            sys.orig_argv = [sys.executable]
+            sys.path.insert(0, workspace)
+        else:
+            script.set_arguments(program, workspace)
         for stream in (sys.stdout, sys.stderr):
             stream.reconfigure(line_buffering=True)  # a long cell is watched while it runs
+        hooks.connect(channel)
+        self._prepare_displays()
+
+    def _prepare_displays(self) -> None:
+        sys.displayhook = display.show_result
+        for show in (display.display, display.update_display, display.clear_output):
+            setattr(builtins, show.__name__, show)
+
+    def _name(self) -> str:
+        """What tracebacks call the current cell."""
+        return "<cell %d>" % self._count if self._program is None else self._program.file_name
 
     def run_cell(self, raw: bytes) -> int:
         """The status for the engine. Files, threads and names the cell leaves behind stay."""
         self._count += 1
-        cell = Cell("<cell %d>" % self._count, raw, False)
+        self.last_count = self._count
+        cell = Cell(self._name(), raw, self._program is not None and self._program.has_file)
         try:
             try:
-                return self._execute(cell)
+                status = self._execute(cell)
+                if status == CELL_INCOMPLETE:  # it will come again
+                    self._count -= 1
+                return status
             finally:
                 self._listen_quietly()
         except BaseException as raised:
@@ -97,7 +162,7 @@ class Shell:
         if isinstance(error, SystemExit):
             self.exit_code = finish.exit_code(error)
             return CELL_EXIT
-        errors.report(error, self._channel, cell)
+        self.error_code = errors.report(error, self._channel, cell)
         return CELL_ERROR
 
     def run_task(self, task: RunInSession) -> tuple[int, int]:
@@ -105,10 +170,10 @@ class Shell:
         if not task.is_command:
             status = self.run_cell(task.code)
             if status == CELL_INCOMPLETE:  # nobody is there who could type the rest
-                self._report_incomplete(task.code)
+                self.report_incomplete(task.code)
                 status = CELL_ERROR
             return status, self.exit_code & 255 if status == CELL_EXIT else 0
-        self._count += 1
+        self.last_count = 0
         finish.flush_streams()  # what was printed before comes before what the command writes
         try:
             try:
@@ -122,8 +187,10 @@ class Shell:
             return CELL_ERROR, 130 if isinstance(error, _interrupt) else 126
         return (CELL_ERROR if code else CELL_OK), code
 
-    def _report_incomplete(self, code: bytes) -> None:
-        cell = Cell("<cell %d>" % self._count, code, False)
+    def report_incomplete(self, code: bytes) -> None:
+        """Of a cell that nobody will complete: then it is one that failed."""
+        self._count = self.last_count
+        cell = Cell(self._name(), code, False)
         try:
             compile(cell.text(), cell.file_name, "exec", self._flags, True)
         except SyntaxError as error:
@@ -132,7 +199,13 @@ class Shell:
     def _execute(self, cell: Cell) -> int:
         """SIGINT reaches the cell by the handler the cells have chosen, and only while one runs."""
         _signal_set(_signal.SIGINT, self._on_interrupt)
-        return self._run(cell)
+        try:
+            status = self._run(cell)
+        except BaseException:
+            show_figures(after_error=True)
+            raise
+        show_figures(after_error=False)
+        return status
 
     def _run(self, cell: Cell) -> int:
         if not cell.parse(self._flags):
@@ -176,6 +249,20 @@ class Shell:
             self._on_interrupt = handler
 
 
+def show_figures(after_error: bool) -> None:
+    """Those that a cell left open. The error of a cell is more important than one in a figure."""
+    pyplot = sys.modules.get("matplotlib._pylab_helpers")
+    if pyplot is None or not pyplot.Gcf.figs:
+        return
+    from . import figures
+
+    try:
+        figures.show_all()
+    except Exception:
+        if not after_error:
+            raise
+
+
 def run_command(text: bytes) -> int:
     """As a shell would count: 128 and more for one that a signal ended."""
     import subprocess
@@ -208,6 +295,9 @@ class Cell(Program):
     def parse(self, flags: int) -> bool:
         """Compiles everything before anything runs. False when more lines are needed to make sense of it."""
         text = self.text()
+        if text[:1] in (" ", "\t"):
+            text = without_indent(text)
+            self.raw = text.encode("utf-8", "surrogatepass")  # so that columns in tracebacks are right
         if self._is_one_simple_line(text):
             try:
                 code = compile(text, self.file_name, "single", flags, True)  # its value goes to sys.displayhook
@@ -232,6 +322,14 @@ class Cell(Program):
             shown = ast.Interactive([last])
             self.codes.append(compile(shown, self.file_name, "single", flags | first.co_flags & FUTURES, True))
         return True
+
+
+def without_indent(text: str) -> str:
+    """A cell cut out of a block: the indent of its first line that has any code is taken from all."""
+    lines = text.split("\n")
+    first = next((line for line in lines if line.strip() and not line.lstrip().startswith("#")), "")
+    indent = first[: len(first) - len(first.lstrip(" \t"))]
+    return "\n".join([line.removeprefix(indent) for line in lines]) if indent else text
 
 
 def is_incomplete(text: str) -> bool:

@@ -4,9 +4,11 @@ from __future__ import annotations
 import atexit
 import builtins
 import sys
+import warnings
 
-from .cell import Cell, Shell, is_incomplete
-from .wire import CELL_INCOMPLETE, CELL_OK, Channel
+from . import finish, packages
+from .cell import Cell, Shell, is_incomplete, run_command
+from .wire import CELL_INCOMPLETE, CELL_OK, Channel, RunScript
 
 __builtins__ = dict(vars(builtins))
 
@@ -15,31 +17,51 @@ _prepared: list = []  # the InteractiveShell, and the builtins that belong to it
 
 def prepare() -> None:
     """Makes the one InteractiveShell, in the zygote if it can be; scripts see nothing of it."""
-    from IPython.core.displayhook import DisplayHook
+    if _prepared:
+        return
     from IPython.core.interactiveshell import InteractiveShell
     from traitlets.config import Config
 
-    class PlainDisplayHook(DisplayHook):
-        """The value alone: there is no prompt it would belong to."""
-
-        prompt_end_newline = True  # none is wanted before a value of several lines
-
-        def write_output_prompt(self) -> None:
-            pass
+    from . import ipython_display
 
     class CellShell(InteractiveShell):
-        """Errors are told by whoever asked for the cell."""
+        """Errors are told by whoever asked for the cell; values and displays go to the engine."""
 
-        displayhook_class = PlainDisplayHook
+        displayhook_class = ipython_display.ResultHook
+        display_pub_class = ipython_display.Publisher
 
-        def showtraceback(self, *_, **__) -> None:
-            pass
+        def init_display_formatter(self) -> None:
+            self.display_formatter = ipython_display.Formatter(parent=self)
+            self.configurables.append(self.display_formatter)
+
+        def init_displayhook(self) -> None:
+            super().init_displayhook()
+            self.display_trap = ipython_display.Trap(hook=self.displayhook)
+
+        def showtraceback(self, exc_tuple=None, *_, **__) -> None:
+            self.display_formatter.note_failure(exc_tuple)
 
         def showsyntaxerror(self, *_, **__) -> None:
             pass
 
         def enable_gui(self, gui=None) -> None:
             pass
+
+        def enable_matplotlib(self, gui=None) -> tuple[str, str]:
+            """There is one way to show figures here, and it is on already: whatever was asked for is that."""
+            from . import figures
+
+            figures.use()
+            ipython_display.offer_figure_settings(self)
+            return gui or "inline", figures.BACKEND
+
+        def system(self, command: str) -> None:
+            expanded = packages.without_installs(self.var_expand(command, depth=1))
+            finish.flush_streams()  # what was printed before comes before what the command writes
+            self.user_ns["_exit_code"] = run_command(expanded.encode("utf-8", "surrogateescape"))
+
+        def getoutput(self, command: str, split: bool = True, depth: int = 0):
+            return super().getoutput(packages.without_installs(command), split, depth + 1)
 
     settings = Config()
     settings.HistoryManager.enabled = False  # it would start a thread
@@ -53,19 +75,27 @@ def prepare() -> None:
     for name in own:
         delattr(builtins, name)
     atexit.unregister(shell.atexit_operations)
+    warnings.filterwarnings("ignore", "To exit: use 'exit'")  # of a cell that does just that
+    for name in ("pip", "conda", "mamba", "micromamba", "uv"):
+        shell.register_magic_function(packages.magic(name), "line", name)
+    if "matplotlib.pyplot" in sys.modules:
+        ipython_display.offer_figure_settings(shell)
     for _ in range(20):  # until CPython has chosen its quick instructions
         shell.run_cell("", store_history=False)
+    CellShell.clear_instance()  # a script that asks finds no shell
     _prepared[:] = (shell, own)
 
 
 class IPythonShell(Shell):
     """The same conversation as with a plain shell."""
 
-    def __init__(self, channel: Channel, workspace: str) -> None:
-        super().__init__(channel, workspace)
-        if not _prepared:
-            prepare()
+    def __init__(self, channel: Channel, workspace: str, program: RunScript | None = None) -> None:
+        prepare()
         self._shell, own = _prepared
+        self.ipython = self._shell
+        super().__init__(channel, workspace, program)
+        for kind in type(self._shell)._walk_mro():
+            kind._instance = self._shell
         vars(builtins).update(own)
         atexit.register(self._shell.atexit_operations)
         self._shell.user_module = self.main[0]
@@ -74,10 +104,16 @@ class IPythonShell(Shell):
         for name in ("exit", "quit"):  # those that Python has will do
             self._shell.user_ns[name] = getattr(builtins, name)
 
+    def _prepare_displays(self) -> None:
+        """IPython's own functions publish through our classes."""
+
     def _run(self, cell: Cell) -> int:
         text = cell.text()
-        self._shell.compile.get_code_name = lambda *_: cell.file_name
-        result = self._shell.run_cell(text, store_history=True)
+        shell = self._shell
+        shell.compile.get_code_name = lambda *_: cell.file_name
+        if shell.execution_count != self._count:
+            shell.execution_count = self._count
+        result = shell.run_cell(text, store_history=True)
         error = result.error_before_exec or result.error_in_exec
         if error is None:
             return CELL_OK
@@ -87,5 +123,7 @@ class IPythonShell(Shell):
         while trace is not None and not cell.codes:
             if trace.tb_frame.f_code.co_filename == cell.file_name:
                 cell.codes.append(trace.tb_frame.f_code)  # the user's part of the traceback begins here
+                if isinstance(error, packages.PackageInstallError):
+                    trace.tb_next = None  # and ends here
             trace = trace.tb_next
         raise error

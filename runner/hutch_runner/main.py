@@ -26,7 +26,7 @@ def run(fd: int, workspace: str = WORKSPACE, cold: bool = False) -> None:
         task = next_task(channel, workspace)
     except BaseException as error:
         give_up(error)
-    if isinstance(task, RunScript):
+    if isinstance(task, RunScript) and not task.as_cell:
         script.run(task, channel, workspace)
     if task is None:
         from . import porter
@@ -34,6 +34,8 @@ def run(fd: int, workspace: str = WORKSPACE, cold: bool = False) -> None:
         porter.run(channel, workspace)
     from . import cell
 
+    if isinstance(task, RunScript):
+        cell.run_script(task, channel, workspace)
     cell.run(channel, workspace, task.ipython)
 
 

@@ -5,7 +5,7 @@ import builtins
 import os
 import sys
 
-from . import errors, finish
+from . import errors, finish, hooks
 from .source import Program
 from .wire import Channel, RunScript
 
@@ -25,6 +25,7 @@ def run(task: RunScript, channel: Channel, workspace: str) -> None:
     try:
         main.append(new_main(task.file_name if task.has_file else None))
         set_arguments(task, workspace)
+        hooks.connect(channel)
         code = execute(task, channel, main[0])
     except BaseException:  # a second failure while the first was reported
         pass

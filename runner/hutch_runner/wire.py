@@ -1,27 +1,34 @@
 """The runner's half of src/wire/runner_messages.h: frames of u32 length, u8 type, payload, over one stream socket."""
 from __future__ import annotations
 
+import _signal
+import _thread
 import builtins
 import os
 import time
 
 __builtins__ = dict(vars(builtins))  # our own: a program may replace the shared ones
 
-PUT_FILE, RUN_SCRIPT, OPEN_SHELL, RUN_CELL, RUN_IN_SESSION, OPEN_PORTER = 1, 2, 3, 4, 5, 6
+PUT_FILE, RUN_SCRIPT, OPEN_SHELL, RUN_CELL, RUN_IN_SESSION, OPEN_PORTER, SHOWN, ASK = 1, 2, 3, 4, 5, 6, 7, 8
 WRITE, DATA, END, ABORT, REMOVE, MKDIR, MOVE, PACK, UNPACK = 10, 11, 12, 13, 14, 15, 16, 17, 18  # to the porter
 INPUT_NONE, INPUT_TEXT, INPUT_LIVE = 0, 1, 2
-STARTED, ERROR, CELL_DONE, RESTED, FINISHED, INPUT_WANTED = 66, 67, 68, 69, 70, 71
+STARTED, ERROR, CELL_DONE, RESTED, FINISHED, INPUT_WANTED, DISPLAY, CHANGES, ANSWER = 66, 67, 68, 69, 70, 71, 72, 73, 74
 DONE, FAILED, PIECE = 80, 81, 82  # from the porter
 CELL_OK, CELL_ERROR, CELL_INCOMPLETE, CELL_EXIT = 0, 1, 2, 3
+COMPLETE, INSPECT, VARIABLES, PREVIEW = 0, 1, 2, 3  # what can be asked
+MAX_IDLE_DISPLAY = 256 << 10
 MAX_TASK_FRAME = 16 << 20
 MAX_DATA, MAX_PIECE = 1 << 20, 256 << 10  # of a file, in one frame to and from the porter
 CONTROL_FD = 3  # of every runner
 STARTED_FRAME = bytes((1, 0, 0, 0, STARTED))
 RESTED_FRAME = bytes((1, 0, 0, 0, RESTED))
 SOCKET = 0o140000  # stat.S_IFSOCK
+SHOWN_SIZE = 5  # u32 number, u8 verdict
+A_MOMENT = 0.02  # seconds until somebody who waits looks up
 
 _monotonic_ns = time.monotonic_ns
 _fstat, _getpid, _read, _write = os.fstat, os.getpid, os.read, os.write
+_signal_set = _signal.signal
 
 Environment = list[tuple[bytes, bytes]]
 
@@ -34,14 +41,19 @@ class Channel:
     """The task socket. It outlives the program's habits: once the program has closed it, put a file in its place or
     forked, nothing is read or written any more."""
 
-    __slots__ = ("_announces", "_pending", "_pid", "_started_ns", "fd")
+    __slots__ = ("_announces", "_displays", "_idle", "_kept", "_pending", "_pid", "_reading", "_sending", "_shown",
+                 "_started_ns", "fd")
 
     def __init__(self, fd: int, announces: bool = False) -> None:
         self.fd = fd
         self._announces = announces  # when user code starts, and not only at its end when it did
+        self._idle = False  # between cells the engine takes small frames only
         self._started_ns = 0
         self._pid = _getpid()
         self._pending = bytearray()
+        self._kept: list[tuple[int, bytes]] = []  # frames that came while somebody waited for SHOWN
+        self._displays = self._shown = 0  # numbers of the last display sent, and of the last answered
+        self._reading, self._sending = _thread.allocate_lock(), _thread.allocate_lock()
 
     def is_ours(self) -> bool:
         """False in a process the program forked, and when the descriptor is no socket any more."""
@@ -51,7 +63,21 @@ class Channel:
             return False
 
     def receive(self) -> tuple[int, bytes] | None:
-        """The next frame as (type, payload); None when the engine has hung up."""
+        """The next frame as (type, payload); None when the engine has hung up. Called by the main thread only."""
+        while not self._kept:
+            if self._reading.acquire(True, A_MOMENT):  # else a thread that waits for SHOWN reads, and keeps the rest
+                try:
+                    if not self._kept:
+                        frame = self._read_frame()
+                        if frame is None or frame[0] != SHOWN:
+                            self._idle = False
+                            return frame
+                        self._take_shown(frame[1])
+                finally:
+                    self._reading.release()
+        return self._kept.pop(0)
+
+    def _read_frame(self) -> tuple[int, bytes] | None:
         pending = self._pending
         needed = 4
         while True:
@@ -71,6 +97,47 @@ class Channel:
         del pending[:needed]
         return kind, payload
 
+    def _take_shown(self, payload: bytes) -> None:
+        """Displays are answered in their order: whoever waits for an earlier one need not wait any longer."""
+        if len(payload) != SHOWN_SIZE:
+            raise ProtocolError("an answer to a display is malformed")
+        self._shown = max(self._shown, int.from_bytes(payload[:4], "little"))
+
+    def show(self, payload: bytes) -> bool:
+        """Sends one display, all but its number, and waits until the engine has taken it or refused it. False when
+        there is no engine to show it to."""
+        if not self.is_ours():
+            return False
+        with Undisturbed():
+            with self._sending:
+                if self._idle and len(payload) > MAX_IDLE_DISPLAY:  # a thread's, after its cell: nobody watches
+                    return True
+                self._displays += 1
+                number = self._displays
+                self._write_frame(DISPLAY, number.to_bytes(4, "little") + payload)
+            self._wait_for_shown(number)
+        return True
+
+    def _wait_for_shown(self, number: int) -> None:
+        """Ends early when the program is interrupted; the answer is then read by whoever reads next."""
+        import select
+
+        while self._shown < number and not Undisturbed.interrupted and self.is_ours():
+            if not self._reading.acquire(True, A_MOMENT):
+                continue
+            try:
+                if self._shown >= number or not (self._pending or select.select((self.fd,), (), (), A_MOMENT)[0]):
+                    continue
+                frame = self._read_frame()
+                if frame is None:
+                    return
+                if frame[0] == SHOWN:
+                    self._take_shown(frame[1])
+                else:
+                    self._kept.append(frame)
+            finally:
+                self._reading.release()
+
     def start(self) -> None:
         """User code follows; nothing can be broken yet. A word about it would wake the engine for nothing."""
         self._started_ns = _monotonic_ns()
@@ -79,13 +146,18 @@ class Channel:
 
     def send(self, kind: int, payload: bytes = b"") -> None:
         """Sends one frame if the socket still is ours; what the program broke stays broken, silently."""
+        if self.is_ours():  # before the lock: a forked process may find it taken for ever
+            with self._sending:
+                self._idle = kind == CELL_DONE
+                self._write_frame(kind, payload)
+
+    def _write_frame(self, kind: int, payload: bytes) -> None:
         rest = (len(payload) + 1).to_bytes(4, "little") + bytes((kind,)) + payload
         try:
             while rest and self.is_ours():
                 rest = rest[_write(self.fd, rest):]
         except OSError:
             pass
-
 
     def finish(self, code: int) -> None:
         """The last frame. Returns when the engine hangs up; usually it kills us first."""
@@ -94,6 +166,33 @@ class Channel:
         _write(self.fd, bytes((10, 0, 0, 0, FINISHED, code)) + self._started_ns.to_bytes(8, "little"))
         while _read(self.fd, 4096):
             pass
+
+
+class Undisturbed:
+    """A stretch in which an interrupt waits: a frame that is half read or half sent would be the end of the session.
+    Interrupts come to the main thread only; other threads need nothing."""
+
+    __slots__ = ("_handler",)
+    interrupted = False
+
+    def __enter__(self) -> None:
+        try:
+            self._handler = _signal_set(_signal.SIGINT, self._note)
+        except ValueError:  # not the main thread
+            self._handler = None
+
+    def __exit__(self, *_) -> None:
+        if self._handler is None:
+            return
+        _signal_set(_signal.SIGINT, self._handler)
+        if Undisturbed.interrupted:
+            Undisturbed.interrupted = False
+            if callable(self._handler):
+                self._handler(_signal.SIGINT, None)
+
+    @staticmethod
+    def _note(number: int, frame: object) -> None:
+        Undisturbed.interrupted = True
 
 
 class Reader:
@@ -160,13 +259,13 @@ class PutFile:
 class RunScript:
     """A program to run as __main__."""
 
-    __slots__ = ("arguments", "code", "environment", "file_name", "has_file")
+    __slots__ = ("arguments", "as_cell", "code", "environment", "file_name", "has_file")
 
     def __init__(self, payload: bytes) -> None:
         reader = Reader(payload)
         self.code, self.file_name, self.has_file = reader.text(), reader.string(), reader.flag()
         self.arguments = [reader.string() for _ in range(reader.count())]
-        self.environment = reader.pairs()
+        self.environment, self.as_cell = reader.pairs(), reader.flag()
         reader.end()
 
 
@@ -198,6 +297,26 @@ def decode_run_cell(payload: bytes) -> bytes:
     code = reader.text()
     reader.end()
     return code
+
+
+class Ask:
+    """A question about the namespace, between cells."""
+
+    __slots__ = ("code", "cursor", "detail", "name", "what")
+
+    def __init__(self, payload: bytes) -> None:
+        reader = Reader(payload)
+        self.what, self.code, self.cursor = reader.byte(), reader.string(), reader.count()
+        self.name, self.detail = reader.string(), reader.count()
+        reader.end()
+
+
+def encode_changes(variables: list[tuple[str, int, str, str]], more: bool, directory: str, packages: list[str]) -> bytes:
+    parts = [len(variables).to_bytes(4, "little")]
+    for name, change, kind, summary in variables:
+        parts += [_text(name, 256), bytes((change,)), _text(kind, 256), _text(summary, 480)]
+    parts += [bytes((more,)), _text(directory, 4096), len(packages).to_bytes(4, "little")]
+    return b"".join(parts + [_text(package, 256) for package in packages])
 
 
 def _text(value: str, most: int) -> bytes:

@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 
-from . import cell, finish, home, ipython_shell, main as runner, script, source, wire
+from . import cell, finish, home, hooks, inspector, ipython_shell, main as runner, script, source, wire
 
 # What nearly every program or its end needs: loaded once here instead of in every child.
 USUAL = ("atexit", "contextlib", "io", "linecache", "random", "re", "signal", "tokenize", "traceback", "warnings",
@@ -31,6 +31,7 @@ def main(arguments: list[str], workspace: str = runner.WORKSPACE) -> None:
         if max(count(), threading.active_count()) > 1:
             sys.exit("hutch: preloading %s starts a thread; a zygote must have only one" % name)
     warm_up()
+    prepare_displays()
     if "IPython.core.interactiveshell" in sys.modules:
         ipython_shell.prepare()
     reseeders = find_random_states()
@@ -44,6 +45,19 @@ def main(arguments: list[str], workspace: str = runner.WORKSPACE) -> None:
     if in_advance:
         os.write(fd, wire.RESTED_FRAME)
     runner.run(fd, workspace)
+
+
+def prepare_displays() -> None:
+    """What shows values and figures, loaded and tried once for all children."""
+    from . import charts, figures, images, plots, reprs, tables  # noqa: F401
+
+    hooks.watch()
+    for value in (1, "text", [1, {"a": None}]):
+        reprs.bundle(value)
+    try:
+        figures.warm_up()
+    except Exception as error:
+        print("hutch: cannot plot: %s: %s" % (type(error).__name__, error), file=sys.stderr)
 
 
 def make_streams() -> None:
@@ -147,7 +161,7 @@ def try_out(code: bytes, workspace: str) -> None:
 
 def script_frame(code: bytes) -> bytes:
     name = b"<string>"
-    task = len(code).to_bytes(4, "little") + code + len(name).to_bytes(4, "little") + name + bytes(1 + 4 + 4)
+    task = len(code).to_bytes(4, "little") + code + len(name).to_bytes(4, "little") + name + bytes(1 + 4 + 4 + 1)
     return (len(task) + 1).to_bytes(4, "little") + bytes((wire.RUN_SCRIPT,)) + task
 
 
@@ -212,4 +226,4 @@ def forget_start() -> None:
     sys.stderr.flush()
 
 
-assert cell  # imported for the children
+assert cell and inspector  # imported for the children

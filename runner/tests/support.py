@@ -2,6 +2,8 @@
 mistake in wire.py cannot hide."""
 from __future__ import annotations
 
+import importlib.util
+import json
 import os
 import shutil
 import socket
@@ -15,7 +17,7 @@ from pathlib import Path
 
 RUNNER = Path(__file__).resolve().parent.parent
 COLD = [sys.executable, "-I", "-X", "utf8", str(RUNNER / "cold_main.py")]
-STARTED, ERROR, CELL_DONE, RESTED, FINISHED = 66, 67, 68, 69, 70
+STARTED, ERROR, CELL_DONE, RESTED, FINISHED, DISPLAY, CHANGES = 66, 67, 68, 69, 70, 72, 73
 
 
 def text(value: str | bytes) -> bytes:
@@ -36,9 +38,10 @@ def put_file(path: str, data: bytes, append: bool = False, executable: bool = Fa
 
 
 def run_script(code: str | bytes, name: str = "<string>", has_file: bool = False, arguments: tuple = (),
-               environment: dict[str, str] | None = None) -> bytes:
+               environment: dict[str, str] | None = None, as_cell: bool = False) -> bytes:
     listed = struct.pack("<I", len(arguments)) + b"".join(map(text, arguments))
-    return frame(2, text(code) + text(name) + bytes((has_file,)) + listed + pairs(environment or {}))
+    about = text(name) + bytes((has_file,)) + listed + pairs(environment or {})
+    return frame(2, text(code) + about + bytes((as_cell,)))
 
 
 def open_shell(environment: dict[str, str] | None = None, ipython: bool = False) -> bytes:
@@ -71,12 +74,58 @@ class Error:
         return value.decode()
 
 
+def shown(number: int, verdict: int = 0) -> bytes:
+    return frame(7, struct.pack("<IB", number, verdict))
+
+
+class Display:
+    """The fields of one display."""
+
+    KINDS = ("display", "result", "update", "clear")
+
+    def __init__(self, payload: bytes) -> None:
+        self._rest = payload
+        self.number, self.kind = self._number(), self.KINDS[self._bytes(1)[0]]
+        self.id, self.wait = self._sized().decode(), self._bytes(1) == b"\1"
+        self.data: dict[str, bytes] = {}
+        for _ in range(self._number()):
+            mime = self._sized().decode()
+            self.data[mime] = self._sized()
+        metadata = self._sized()
+        self.metadata = json.loads(metadata) if metadata else {}
+        assert not self._rest, "bytes left over"
+
+    def _bytes(self, size: int) -> bytes:
+        value, self._rest = self._rest[:size], self._rest[size:]
+        assert len(value) == size
+        return value
+
+    def _number(self) -> int:
+        return struct.unpack("<I", self._bytes(4))[0]
+
+    def _sized(self) -> bytes:
+        return self._bytes(self._number())
+
+    @property
+    def text(self) -> str:
+        return self.data["text/plain"].decode()
+
+    def json(self, mime: str = "application/json"):
+        return json.loads(self.data[mime])
+
+    def __repr__(self) -> str:
+        return "<%s %r>" % (self.kind, {mime: value[:80] for mime, value in self.data.items()})
+
+
 class Connection:
-    """The engine's end of the task socket."""
+    """The engine's end of the task socket. Answers displays, unless told not to."""
 
     def __init__(self, end: socket.socket) -> None:
         self.end = end
         self.code: int | None = None  # as the runner said it
+        self.displays: list[Display] = []
+        self.changes: list[bytes] = []
+        self.answers = True
         self.end.settimeout(60)
 
     def _exactly(self, size: int) -> bytes:
@@ -100,6 +149,17 @@ class Connection:
             self.code = body[1]
             self.end.shutdown(socket.SHUT_RDWR)  # the engine would kill it
             return None
+        if body and body[0] == DISPLAY:
+            self.displays.append(Display(body[1:]))
+            if self.answers:
+                try:
+                    self.end.sendall(shown(self.displays[-1].number))
+                except OSError:
+                    pass  # hung up already
+                return self.receive()
+        if body and body[0] == CHANGES:
+            self.changes.append(body[1:])
+            return self.receive()
         return (body[0], body[1:]) if body else None
 
     def all(self) -> list[tuple[int, bytes]]:
@@ -112,8 +172,11 @@ class Connection:
 class Outcome:
     """What a finished run left."""
 
-    def __init__(self, code: int, out: bytes, err: bytes, frames: list[tuple[int, bytes]]) -> None:
+    def __init__(self, code: int, out: bytes, err: bytes, frames: list[tuple[int, bytes]],
+                 displays: list[Display]) -> None:
         self.code = code
+        self.displays = displays
+        self.results = [display.text for display in displays if display.kind == "result"]
         self.out = out.decode("utf-8", "surrogateescape")
         self.err = err.decode("utf-8", "surrogateescape")
         self.kinds = [kind for kind, _ in frames]
@@ -156,7 +219,7 @@ class RunnerTest(unittest.TestCase):
         reader.join()
         if connection.code is not None:
             self.assertEqual(connection.code, process.returncode)
-        return Outcome(process.returncode, out or b"", err or b"", frames)
+        return Outcome(process.returncode, out or b"", err or b"", frames, connection.displays)
 
     def run_code(self, code: str | bytes, **options) -> Outcome:
         return self.send(run_script(code, **options))
@@ -172,3 +235,59 @@ class RunnerTest(unittest.TestCase):
         environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
         return subprocess.run([sys.executable, "-X", "utf8", str(path), *arguments], cwd=self.workspace, env=environment,
                               stdin=subprocess.DEVNULL, capture_output=True, timeout=60)
+
+
+def needs(*modules: str):
+    """Skips a test where a library is missing, by name."""
+    missing = [name for name in modules if importlib.util.find_spec(name) is None]
+    return unittest.skipIf(missing, "not installed here: %s" % ", ".join(missing))
+
+
+class ShellTest(RunnerTest):
+    """One shell for each test, and cells for it."""
+
+    ipython = False
+    environment: dict[str, str] = {}
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.process, self.connection = self.start()
+        self.connection.end.sendall(open_shell(self.environment, self.ipython))
+        self.count = 0
+
+    def cell(self, code: str | bytes) -> tuple[int, list[Error]]:
+        self.connection.end.sendall(run_cell(code))
+        return self.outcome()
+
+    def outcome(self) -> tuple[int, list[Error]]:
+        errors = []
+        while True:
+            got = self.connection.receive()
+            if got is None:
+                self.fail("the runner ended: %r" % (self.process.communicate(),))
+            kind, payload = got
+            if kind == CELL_DONE:
+                status, _, self.count = struct.unpack("<BBI", payload)
+                return status, errors
+            self.assertEqual(kind, ERROR)
+            errors.append(Error(payload))
+
+    def show(self, code: str | bytes) -> list[Display]:
+        """The displays of a cell that must succeed."""
+        before = len(self.connection.displays)
+        status, errors = self.cell(code)
+        self.assertEqual((status, [(error.name, error.value) for error in errors]), (0, []))
+        return self.connection.displays[before:]
+
+    def one(self, code: str | bytes) -> Display:
+        displays = self.show(code)
+        self.assertEqual(len(displays), 1, displays)
+        return displays[0]
+
+    def results(self) -> list[str]:
+        return [display.text for display in self.connection.displays if display.kind == "result"]
+
+    def end(self) -> tuple[str, str, int]:
+        self.connection.end.shutdown(socket.SHUT_WR)
+        out, err = self.process.communicate(timeout=60)
+        return out.decode(), err.decode(), self.process.returncode

@@ -5,37 +5,13 @@ import os
 import signal
 import subprocess
 
-from support import CELL_DONE, ERROR, Error, RunnerTest, open_shell, put_file, run_cell
+from support import Error, ShellTest, put_file, run_cell
 
 OK, FAILED, INCOMPLETE, EXIT = range(4)
 
 
-class CellTest(RunnerTest):
-    def setUp(self) -> None:
-        super().setUp()
-        self.process, self.connection = self.start()
-        self.connection.end.sendall(open_shell({"GREETING": "hello"}))
-
-    def cell(self, code: str | bytes) -> tuple[int, list[Error]]:
-        self.connection.end.sendall(run_cell(code))
-        return self.outcome()
-
-    def outcome(self) -> tuple[int, list[Error]]:
-        errors = []
-        while True:
-            got = self.connection.receive()
-            if got is None:
-                self.fail("the runner ended: %r" % (self.process.communicate(),))
-            kind, payload = got
-            if kind == CELL_DONE:
-                return payload[0], errors
-            self.assertEqual(kind, ERROR)
-            errors.append(Error(payload))
-
-    def end(self) -> tuple[str, str, int]:
-        self.connection.end.shutdown(1)
-        out, err = self.process.communicate(timeout=60)
-        return out.decode(), err.decode(), self.process.returncode
+class CellTest(ShellTest):
+    environment = {"GREETING": "hello"}
 
     def test_names_live_on_and_the_last_value_is_shown(self) -> None:
         self.assertEqual(self.cell("x = 20\ndef f(y):\n    return x + y"), (OK, []))
@@ -46,8 +22,8 @@ class CellTest(RunnerTest):
         self.assertEqual(self.cell(""), (OK, []))
         self.assertEqual(self.cell("import os; os.environ['GREETING']"), (OK, []))
         self.assertEqual(self.cell("__name__, __builtins__.__name__, f.__module__"), (OK, []))
-        out = "22\n23\n20\n'hello'\n('__main__', 'builtins', '__main__')\n"
-        self.assertEqual(self.end(), (out, "", 0))
+        self.assertEqual(self.results(), ["22", "23", "20", "'hello'", "('__main__', 'builtins', '__main__')"])
+        self.assertEqual(self.end(), ("", "", 0))
 
     def test_a_displayhook_gets_the_value(self) -> None:
         self.cell("import sys\nsys.displayhook = lambda v: print('<%r>' % v)")
@@ -71,7 +47,7 @@ class CellTest(RunnerTest):
                                                'File "<cell 1>", line 2, in f\n    return 1 / x'])
         self.assertEqual(self.cell("y"), (OK, []))
         out, err, code = self.end()
-        self.assertEqual((out, code), ("5\n", 0))
+        self.assertEqual((out, code, self.results()), ("", 0, ["5"]))
         self.assertIn('  File "<cell 2>", line 2, in <module>\n    f(0)\n', err)
         self.assertIn('  File "<cell 1>", line 2, in f\n    return 1 / x\n', err)
         self.assertNotIn("hutch_runner", err)
@@ -87,12 +63,12 @@ class CellTest(RunnerTest):
         self.cell("import atexit\natexit.register(print, 'bye')\nf = open('out', 'w')\nf.write('hi')")
         self.assertEqual(self.cell("import sys\nsys.exit(3)"), (EXIT, []))
         out, err, code = self.end()
-        self.assertEqual((out, err, code), ("2\nbye\n", "", 3))
+        self.assertEqual((out, err, code, self.results()), ("bye\n", "", 3, ["2"]))
         self.assertEqual((self.workspace / "out").read_text(), "hi")
 
     def test_hanging_up_ends_the_shell_in_order(self) -> None:
         self.cell("import atexit\natexit.register(print, 'bye');")
-        self.assertEqual(self.end(), ("<built-in function print>\nbye\n", "", 0))
+        self.assertEqual((self.end(), self.results()), (("bye\n", "", 0), ["<built-in function print>"]))
 
     def test_await_shares_one_loop(self) -> None:
         self.assertEqual(self.cell("import asyncio\nasync def later(): return 7\nt = asyncio.ensure_future(later()) "
@@ -102,12 +78,12 @@ class CellTest(RunnerTest):
         self.assertEqual(self.cell("(await later(), asyncio.get_running_loop() is loop)"), (OK, []))
         status, errors = self.cell("async def bad():\n    raise KeyError('k')\nawait bad()")
         self.assertEqual((status, errors[0].traceback[0].split(",")[0]), (FAILED, 'File "<cell 4>"'))
-        self.assertEqual(self.end()[0], "7\n(7, True)\n")
+        self.assertEqual(self.results(), ["7", "(7, True)"])
 
     def test_future_imports_stay(self) -> None:
         self.cell("from __future__ import annotations")
         self.cell("def f(x: undefined): pass\nf.__annotations__")
-        self.assertEqual(self.end()[0], "{'x': 'undefined'}\n")
+        self.assertEqual(self.results(), ["{'x': 'undefined'}"])
 
     def interrupt_in(self, code: str) -> tuple[int, list[Error]]:
         self.connection.end.sendall(run_cell("print('go')\n" + code))
@@ -150,13 +126,13 @@ class CellTest(RunnerTest):
     def test_a_forked_child_does_not_read_the_next_cell(self) -> None:
         self.assertEqual(self.cell("import os\npid = os.fork()"), (OK, []))
         self.assertEqual(self.cell("pid == 0 or os.waitpid(pid, 0)[1]"), (OK, []))
-        self.assertEqual(self.end()[0], "0\n")
+        self.assertEqual(self.results(), ["0"])
 
     def test_files_arrive_between_cells(self) -> None:
         self.cell("1")
         self.connection.end.sendall(put_file("late.py", b"x = 5"))
         self.cell("import late\nlate.x")
-        self.assertEqual(self.end()[0], "1\n5\n")
+        self.assertEqual(self.results(), ["1", "5"])
 
     def test_a_closed_channel_ends_the_shell(self) -> None:
         self.connection.end.sendall(run_cell("import os\nos.close(3)"))

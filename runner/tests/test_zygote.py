@@ -1,7 +1,7 @@
 """The zygote, on a shim that forks without isolation: children look fresh and share no randomness."""
 from __future__ import annotations
 
-from support import CELL_DONE, ERROR, RunnerTest, open_shell, run_cell, run_script
+from support import CELL_DONE, ERROR, RunnerTest, needs, open_shell, run_cell, run_script
 from zygote_support import Zygote
 
 
@@ -31,7 +31,23 @@ class ZygoteTest(RunnerTest):
 
     def test_children_run_cells(self) -> None:
         ours = self.zygote().run(open_shell(), run_cell("x = 4"), run_cell("x"), run_cell("exit()"))
-        self.assertEqual((ours.out, ours.err, ours.kinds), ("4\n", "", [CELL_DONE] * 3))
+        self.assertEqual((ours.out, ours.err, ours.kinds, ours.results), ("", "", [CELL_DONE] * 3, ["4"]))
+
+    @needs("matplotlib", "IPython")
+    def test_figures_are_ready_and_leave_no_trace(self) -> None:
+        zygote = self.zygote("matplotlib.pyplot", "IPython.core.interactiveshell", MPLBACKEND="Agg",
+                             OPENBLAS_NUM_THREADS="1")
+        code = ("import matplotlib.pyplot as plt, IPython\nprint(plt.get_fignums(), IPython.get_ipython())\n"
+                "plt.plot([1])\nplt.show()\nprint(plt.gcf().number)")
+        ours = zygote.run(run_script(code))
+        self.assertEqual((ours.out, ours.err), ("[] None\n1\n", ""))
+        self.assertIn("image/png", ours.displays[0].data)
+        ours = zygote.run(open_shell(ipython=True), run_cell("import matplotlib.pyplot as plt\nplt.plot([1]);"),
+                          run_cell("get_ipython() is not None"), run_cell("exit()"))
+        self.assertEqual((ours.out, ours.err, [sorted(each.data)[-1] for each in ours.displays]), ("", "", ["text/plain"] * 2))
+        self.assertIn("image/png", ours.displays[0].data)
+        self.assertEqual(zygote.run(run_script("x = 6\nx * 7", as_cell=True)).results, ["42"])
+        self.assertEqual(zygote.close()[1], b"")
 
     def test_threads_and_exit_functions_work_in_children(self) -> None:
         ours = self.zygote("concurrent.futures.thread").run(run_script(

@@ -49,7 +49,8 @@ class Zygote:
         for reader in readers:
             reader.join()
         ours.close()
-        return Outcome(-1 if connection.code is None else connection.code, texts["out"], texts["err"], frames)
+        return Outcome(-1 if connection.code is None else connection.code, texts["out"], texts["err"], frames,
+                       connection.displays)
 
     def close(self) -> tuple[bytes, bytes]:
         self.control.close()

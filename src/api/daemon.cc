@@ -420,6 +420,9 @@ net::awaitable<void> Daemon::tend() {
       const bool more = removed && removed->size() == RunStore::kMostRemovedAtOnce;
       next_cleaning = Clock::now() + (more ? Clock::duration(kLook) : Clock::duration(kMinute));
     }
+    if (auto flushed = stores.runs.flush(); !flushed) {
+      log::error("results stay in the journal", {{"error", flushed.error().message}});
+    }
     timer.expires_after(kLook);
     co_await timer.async_wait(net::redirect_error(net::use_awaitable, ignored));
   }

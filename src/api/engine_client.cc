@@ -16,6 +16,7 @@
 #include <cstring>
 #include <thread>
 
+#include "base/moving_chunk.h"
 #include "base/utf8.h"
 #include "sandbox/kernel.h"
 #include "sandbox/limits.h"
@@ -196,7 +197,12 @@ Result<EngineLocation> EngineLocation::find() {
   return location;
 }
 
-PrivateEngine::~PrivateEngine() { ::waitpid(pid_, nullptr, 0); }
+PrivateEngine::~PrivateEngine() {
+  ::shutdown(socket_, SHUT_WR);
+  while (::read(socket_, moving_chunk().data(), moving_chunk().size()) > 0) {
+  }
+  ::waitpid(pid_, nullptr, WNOHANG);  // it has nothing left but itself
+}
 
 Result<void> EngineClient::send(std::string_view bytes, int fd) {
   while (!bytes.empty()) {
@@ -212,13 +218,13 @@ Result<wire::Frame> EngineClient::receive() {
   for (;;) {
     HUTCH_TRY(auto frame, frames_.next());
     if (frame) return std::move(*frame);
-    std::string chunk(64 << 10, '\0');
+    const auto chunk = moving_chunk();
     std::array<int, 8> fds{};
     std::size_t fd_count = 0;
     const ssize_t got = wire::receive_with_fds(socket_.get(), chunk, fds, fd_count);
     if (got <= 0) return make_error(ErrorCode::disconnected, "the engine went away");
     for (std::size_t i = 0; i < fd_count; ++i) attached_.emplace_back(fds[i]);
-    frames_.append(std::string_view(chunk).substr(0, static_cast<std::size_t>(got)));
+    frames_.append({chunk.data(), static_cast<std::size_t>(got)});
   }
 }
 
@@ -297,10 +303,10 @@ Result<EngineClient> EngineClient::start_private(const EngineSettings& settings,
     if (theirs.get() != kSocket) ::dup2(theirs.get(), kSocket);
     ::close_range(kSocket + 1, ~0U, 0);
     forget_environment();
-    ::_exit(serve_private_engine(settings, kSocket, template_name) ? 0 : 125);
+    serve_private_engine(settings, kSocket, template_name);
   }
   theirs.reset();
-  client.child_ = std::make_unique<PrivateEngine>(child);
+  client.child_ = std::make_unique<PrivateEngine>(child, client.socket_.get());
   HUTCH_TRY(const bool current, client.greet({}));
   if (!current) return make_error(ErrorCode::internal, "the private engine is another build");
   return client;
@@ -325,7 +331,7 @@ Result<Outcome> EngineClient::run(ClientRun run, ClientEvents& events) {
   const auto give_cell = [&](std::optional<wire::CellStatus> last) -> Result<void> {
     const auto cell = events.next_cell(last);
     if (!cell) return send(empty_frame(wire::RequestType::cancel));
-    return send(wire::make_frame(wire::RequestType::cell, wire::RunCell{.code = *cell}));
+    return send(wire::make_frame(wire::RequestType::cell, *cell));
   };
   if (shell) HUTCH_TRY(give_cell(std::nullopt));
 
@@ -351,7 +357,8 @@ Result<Outcome> EngineClient::run(ClientRun run, ClientEvents& events) {
           break;
         }
         case wire::ReplyType::cell_done: {
-          HUTCH_TRY(const auto done, wire::decode<wire::CellDone>(frame->payload));
+          HUTCH_TRY(const auto done, wire::decode<wire::CellReport>(frame->payload));
+          events.on_cell_done(done);
           if (done.status != wire::CellStatus::exit) HUTCH_TRY(give_cell(done.status));
           break;
         }
@@ -369,24 +376,24 @@ Result<Outcome> EngineClient::run(ClientRun run, ClientEvents& events) {
           return make_error(ErrorCode::protocol, "unexpected answer from the engine");
       }
     }
+    if (interrupted != nullptr && interrupted->exchange(false)) {
+      HUTCH_TRY(send(empty_frame(shell ? wire::RequestType::interrupt : wire::RequestType::cancel)));
+    }
     std::vector<pollfd> waiting = {{.fd = socket_.get(), .events = POLLIN, .revents = 0}};
     pump.add_to(waiting);
     if (::poll(waiting.data(), waiting.size(), -1) < 0) {
       if (errno != EINTR) return system_error(errno).during("wait for the engine");
-      if (interrupted != nullptr && interrupted->exchange(false)) {
-        HUTCH_TRY(send(empty_frame(shell ? wire::RequestType::interrupt : wire::RequestType::cancel)));
-      }
       continue;
     }
     pump.move(waiting[1], waiting[2]);
     if (waiting[0].revents == 0) continue;
-    std::string chunk(64 << 10, '\0');
+    const auto chunk = moving_chunk();
     std::array<int, 8> received{};
     std::size_t fd_count = 0;
     const ssize_t got = wire::receive_with_fds(socket_.get(), chunk, received, fd_count);
     if (got <= 0) return make_error(ErrorCode::disconnected, "the engine went away").with_hint("run it again");
     for (std::size_t i = 0; i < fd_count; ++i) attached_.emplace_back(received[i]);
-    frames_.append(std::string_view(chunk).substr(0, static_cast<std::size_t>(got)));
+    frames_.append({chunk.data(), static_cast<std::size_t>(got)});
   }
 }
 

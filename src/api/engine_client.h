@@ -47,8 +47,10 @@ class ClientEvents {
   virtual ~ClientEvents() = default;
   virtual void on_output(const wire::OutputEvent& event) = 0;
   virtual void on_file(const wire::FileEntry& file, UniqueFd content) = 0;
+  // Shell mode: how a cell ended.
+  virtual void on_cell_done(const wire::CellReport& report) { (void)report; }
   // Shell mode: the next cell, or nothing to end. Called when the shell is ready for one.
-  virtual std::optional<std::string> next_cell(std::optional<wire::CellStatus> last) {
+  virtual std::optional<wire::CellRequest> next_cell(std::optional<wire::CellStatus> last) {
     (void)last;
     return std::nullopt;
   }
@@ -59,13 +61,14 @@ using Outcome = std::variant<wire::Record, wire::Failed>;
 // A private engine's process, waited for when its client has hung up.
 class PrivateEngine {
  public:
-  explicit PrivateEngine(pid_t pid) : pid_(pid) {}
+  PrivateEngine(pid_t pid, int socket) : pid_(pid), socket_(socket) {}
   PrivateEngine(const PrivateEngine&) = delete;
   PrivateEngine& operator=(const PrivateEngine&) = delete;
-  ~PrivateEngine();
+  ~PrivateEngine();  // hangs up, and waits until everything that the engine made is gone
 
  private:
   pid_t pid_;
+  int socket_;
 };
 
 class EngineClient {
@@ -95,8 +98,8 @@ class EngineClient {
   Result<wire::Frame> receive();
   Result<bool> greet(const std::string& settings);  // false: the engine is outdated
 
-  std::unique_ptr<PrivateEngine> child_;  // ends when the socket closes, so it is declared before it
   UniqueFd socket_;
+  std::unique_ptr<PrivateEngine> child_;  // uses the socket to the end
   wire::FrameBuffer frames_;
   std::vector<UniqueFd> attached_;
 };

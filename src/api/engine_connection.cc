@@ -1,5 +1,8 @@
 #include "api/engine_connection.h"
 
+#include <algorithm>
+
+#include "base/moving_chunk.h"
 #include "wire/fd_passing.h"
 
 namespace hutch {
@@ -67,7 +70,7 @@ net::awaitable<Result<wire::Frame>> EngineConnection::receive() {
     co_await socket_.async_wait(net::local::stream_protocol::socket::wait_read,
                                 net::redirect_error(net::use_awaitable, failed));
     if (failed) co_return make_error(ErrorCode::disconnected, failed.message());
-    static thread_local std::array<char, 64 << 10> chunk;  // never across a wait
+    const auto chunk = moving_chunk();
     std::array<int, 4> fds{};
     std::size_t fd_count = 0;
     const ssize_t got = wire::receive_with_fds(socket_.native_handle(), chunk, fds, fd_count, MSG_DONTWAIT);
@@ -147,8 +150,12 @@ bool EngineConnection::handle_idle(const wire::Frame& frame) {
 void EngineConnection::handle_running(const wire::Frame& frame) {
   switch (static_cast<wire::RequestType>(frame.type)) {
     case wire::RequestType::cell:
-      if (auto cell = wire::decode<wire::RunCell>(frame.payload)) {
-        host_.engine->run_cell(run_, {.what = {.code = std::move(cell->code)}}, owner_);
+      if (auto cell = wire::decode<wire::CellRequest>(frame.payload)) {
+        CellTask task{.what = {.code = std::move(cell->code)}};
+        // Like any limit: no more than the engine allows.
+        const auto most = static_cast<std::uint64_t>(host_.engine->options().ceiling.wall.count());
+        if (cell->timeout_ms != 0) task.timeout = std::chrono::milliseconds(std::min(cell->timeout_ms, most));
+        host_.engine->run_cell(run_, std::move(task), owner_);
       }
       return;
     case wire::RequestType::interrupt:
@@ -193,8 +200,8 @@ void EngineConnection::on_file(CollectedFile file) {
   send(wire::make_frame(wire::ReplyType::file, message), std::move(file.content));
 }
 
-void EngineConnection::on_cell_done(wire::CellStatus status, [[maybe_unused]] wire::Record record) {
-  send(wire::make_frame(wire::ReplyType::cell_done, wire::CellDone{.status = status}));
+void EngineConnection::on_cell_done(wire::CellStatus status, wire::Record record) {
+  send(wire::make_frame(wire::ReplyType::cell_done, wire::CellReport{.status = status, .record = std::move(record)}));
 }
 
 void EngineConnection::send_failure(const StartFailure& failure) {

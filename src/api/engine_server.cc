@@ -1,5 +1,7 @@
 #include "api/engine_server.h"
 
+#include <fcntl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -125,8 +127,9 @@ Result<void> serve_engine(const EngineSettings& settings) {
   return {};
 }
 
-Result<void> serve_private_engine(const EngineSettings& settings, int socket, const std::string& template_name) {
+void serve_private_engine(const EngineSettings& settings, int socket, const std::string& template_name) {
   ::signal(SIGPIPE, SIG_IGN);
+  const UniqueFd held{::fcntl(socket, F_DUPFD_CLOEXEC, 0)};  // the client sees us hang up only at the end
   net::io_context context(1);
   EngineHost host{.is_current = [](const wire::Hello&) { return true; }, .retire = [] {}};
   std::unique_ptr<Engine> engine;
@@ -144,7 +147,9 @@ Result<void> serve_private_engine(const EngineSettings& settings, int socket, co
   net::co_spawn(context, EngineConnection::serve(std::make_shared<EngineConnection>(std::move(client), host)),
                 [&](const std::exception_ptr&) { context.stop(); });
   context.run();
-  return {};
+  if (engine) engine->wait_until_gone();
+  ::shutdown(held.get(), SHUT_RDWR);
+  ::_exit(0);  // everything of the sandbox is gone, and nobody is left who would miss our memory
 }
 
 }  // namespace hutch

@@ -23,6 +23,6 @@ struct EngineSettings {
 // Returns when the engine has left; what it made is gone by then.
 Result<void> serve_engine(const EngineSettings& settings);
 // `socket` is connected to the one client; `template_name` is all it serves.
-Result<void> serve_private_engine(const EngineSettings& settings, int socket, const std::string& template_name);
+[[noreturn]] void serve_private_engine(const EngineSettings& settings, int socket, const std::string& template_name);
 
 }  // namespace hutch

@@ -62,6 +62,11 @@ KeeperOptions keeper_options(const std::vector<Template>& templates, bool one_ru
   return options;
 }
 
+wire::RunMode usual_mode(const Template& one) {
+  const bool has = std::ranges::any_of(one.preload, [](const auto& module) { return module.starts_with("IPython"); });
+  return has ? wire::RunMode::ipython : wire::RunMode::shell;
+}
+
 EngineOptions engine_options(const EngineSettings& settings, std::vector<Template> templates) {
   const std::uint32_t cores = std::max(std::thread::hardware_concurrency(), 1U);
   const std::uint32_t running = settings.most_running > 0 ? settings.most_running : kRunsPerCore * cores;

@@ -16,6 +16,8 @@ Result<std::vector<Template>> load_templates(const std::string& only);
 std::string templates_stamp();
 // For one run there is something to prepare at once, and no time to clean up after others.
 KeeperOptions keeper_options(const std::vector<Template>& templates, bool one_run);
+// How cells run in it if nobody says otherwise: as in IPython where it is loaded in advance.
+wire::RunMode usual_mode(const Template& one);
 EngineOptions engine_options(const EngineSettings& settings, std::vector<Template> templates);
 
 }  // namespace hutch

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <boost/json.hpp>
 
+#include "api/engine_setup.h"
 #include "api/event_writer.h"
 #include "api/json_text.h"
 #include "api/run_answer.h"
@@ -15,14 +16,10 @@ namespace {
 
 namespace json = boost::json;
 
-// IPython where the template has it.
-wire::RunMode usual_mode(Daemon& daemon, const std::string& template_name) {
+wire::RunMode usual_mode_of(Daemon& daemon, const std::string& template_name) {
   const auto& templates = daemon.engine.options().templates;
   const auto found = std::ranges::find(templates, template_name, &Template::name);
-  const bool has = found != templates.end() && std::ranges::any_of(found->preload, [](const std::string& module) {
-                     return module.starts_with("IPython");
-                   });
-  return has ? wire::RunMode::ipython : wire::RunMode::shell;
+  return found != templates.end() ? usual_mode(*found) : wire::RunMode::shell;
 }
 
 }  // namespace
@@ -46,12 +43,8 @@ net::awaitable<Api<std::shared_ptr<Session>>> open_session(Request& request) {
   co_return session;
 }
 
-net::awaitable<Handled> create_session(Request& request) {
+net::awaitable<Api<std::shared_ptr<Session>>> start_session(Request& request, SessionAsked asked) {
   Daemon& daemon = request.daemon;
-  HUTCH_API_CHECK(request.only({}));
-  HUTCH_API_TRY(const auto body, co_await read_json(request.exchange, daemon.settings.most_body));
-  HUTCH_API_TRY(auto asked, read_session(body, daemon.settings, request.caller.key));
-  HUTCH_API_CHECK(daemon.may_run(request.caller));
   const auto& key_id = request.caller.key.id;
   if (daemon.hub.sessions_of(key_id).size() >= daemon.settings.sessions_per_key) {
     co_return std::unexpected(ApiError{.status = 429,
@@ -65,7 +58,7 @@ net::awaitable<Handled> create_session(Request& request) {
   how.id = random_id("ses");
   how.key_id = key_id;
   how.saved_files = daemon.hub.saved_files_of(how.id);
-  if (!asked.mode_given) how.mode = usual_mode(daemon, how.template_name);
+  if (!asked.mode_given) how.mode = usual_mode_of(daemon, how.template_name);
   auto session = daemon.hub.add_session(std::move(how));
   if (auto opened = co_await session->open(); !opened) {
     const ApiError error = from_failure(opened.error());
@@ -76,6 +69,16 @@ net::awaitable<Handled> create_session(Request& request) {
   daemon.store_session(*session, session->settings().persist ? "files_kept" : "lost");
   log::info("session created", {{"session", session->settings().id}, {"key", key_id}});
   daemon.audit(key_id, "session_created", session->settings().id);
+  co_return session;
+}
+
+net::awaitable<Handled> create_session(Request& request) {
+  Daemon& daemon = request.daemon;
+  HUTCH_API_CHECK(request.only({}));
+  HUTCH_API_TRY(const auto body, co_await read_json(request.exchange, daemon.settings.most_body));
+  HUTCH_API_TRY(auto asked, read_session(body, daemon.settings, request.caller.key));
+  HUTCH_API_CHECK(daemon.may_run(request.caller));
+  HUTCH_API_TRY(const auto session, co_await start_session(request, std::move(asked)));
   co_await request.exchange.answer({.status = 201, .body = json_text(session_object(*session))});
   co_return Handled{};
 }

@@ -98,7 +98,7 @@ Handled JsonFields::finish() {
   return {};
 }
 
-net::awaitable<Api<json::object>> read_json(HttpExchange& exchange, std::size_t most) {
+net::awaitable<Api<json::object>> read_json(HttpExchange& exchange, std::size_t most, std::size_t depth) {
   const auto& request = exchange.request();
   const std::string_view type = request.header("content-type");
   const bool is_json = type == "application/json" || type.starts_with("application/json;");
@@ -132,7 +132,7 @@ net::awaitable<Api<json::object>> read_json(HttpExchange& exchange, std::size_t 
   }
   boost::system::error_code failed;
   json::parse_options options;
-  options.max_depth = 32;
+  options.max_depth = depth;
   auto value = json::parse(body.empty() ? "{}" : body, failed, {}, options);
   if (failed) co_return std::unexpected(bad_request("The body is not valid JSON: " + failed.message(), {}, "bad_json"));
   if (!value.is_object()) co_return std::unexpected(bad_request("The body must be a JSON object.", {}, "bad_json"));

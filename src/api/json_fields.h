@@ -40,7 +40,7 @@ class JsonFields {
   std::optional<ApiError> problem_;
 };
 
-// The whole body as one JSON object, at most `most` bytes, at most 32 deep.
-net::awaitable<Api<boost::json::object>> read_json(HttpExchange& exchange, std::size_t most);
+// The whole body as one JSON object, at most `most` bytes and this deep.
+net::awaitable<Api<boost::json::object>> read_json(HttpExchange& exchange, std::size_t most, std::size_t depth = 32);
 
 }  // namespace hutch

@@ -8,6 +8,7 @@
 #include <chrono>
 
 #include "api/base64.h"
+#include "api/display_json.h"
 #include "api/json_text.h"
 #include "base/utf8.h"
 
@@ -117,24 +118,49 @@ json::object usage_of(const wire::Record& record) {
 
 void add_streams(json::object& result, const std::vector<wire::OutputEvent>& events) {
   std::string streams[2];
-  for (const auto& event : events) streams[static_cast<std::size_t>(event.stream)] += event.data;
+  for (const auto& event : events) {
+    if (!event.display) streams[static_cast<std::size_t>(event.stream)] += event.data;
+  }
   result["stdout"] = clean_utf8(streams[0]);
   result["stderr"] = clean_utf8(streams[1]);
   if (!is_utf8(streams[0])) result["stdout_base64"] = base64_encode(streams[0]);
   if (!is_utf8(streams[1])) result["stderr_base64"] = base64_encode(streams[1]);
 }
 
+// What can be seen at the end is in `result` and `displays`, and not repeated here.
+json::object display_event(const wire::OutputEvent& event, const FinalDisplays& final) {
+  const auto& display = *event.display;
+  json::object result{{"type", hutch::name_of(display.kind)}, {"time_ms", milliseconds(event.at_us)}};
+  if (display.kind == wire::DisplayKind::clear) {
+    result["wait"] = display.wait;
+  } else if (const auto index = final.index_of(display)) {
+    result["display"] = *index;
+    result["id"] = text_or_null(display.id);
+  } else if (&display != final.result) {
+    for (auto& [name, value] : display_object(display)) result[name] = std::move(value);
+  }
+  return result;
+}
+
 }  // namespace
 
 // Neighbouring pieces of one stream are one event unless a character would be cut in two between them.
 json::array events_array(const std::vector<wire::OutputEvent>& events) {
+  const FinalDisplays final(events);
   json::array result;
   std::string carried[2];
   std::size_t last[2] = {0, 0};
-  for (std::size_t i = 0; i < events.size(); ++i) last[static_cast<std::size_t>(events[i].stream)] = i;
   for (std::size_t i = 0; i < events.size(); ++i) {
-    const auto stream = static_cast<std::size_t>(events[i].stream);
-    std::string text = std::move(carried[stream]) + events[i].data;
+    if (!events[i].display) last[static_cast<std::size_t>(events[i].stream)] = i;
+  }
+  for (std::size_t i = 0; i < events.size(); ++i) {
+    const auto& event = events[i];
+    if (event.display) {
+      result.push_back(display_event(event, final));
+      continue;
+    }
+    const auto stream = static_cast<std::size_t>(event.stream);
+    std::string text = std::move(carried[stream]) + event.data;
     carried[stream].clear();
     if (i < last[stream]) {
       const std::size_t whole = complete_utf8_prefix(text);
@@ -143,7 +169,7 @@ json::array events_array(const std::vector<wire::OutputEvent>& events) {
     }
     if (text.empty()) continue;
     result.push_back(json::object{{"type", stream == 0 ? "stdout" : "stderr"},
-                                  {"time_ms", milliseconds(events[i].at_us)},
+                                  {"time_ms", milliseconds(event.at_us)},
                                   {"text", clean_utf8(text)}});
   }
   return result;
@@ -159,8 +185,12 @@ json::object record_object(const wire::Record& record, const std::vector<wire::O
                       {"exit_code", record.exit_code},
                       {"start", record.warm ? "warm" : "cold"}};
   add_streams(result, events);
-  result["truncated"] = json::object{
-      {"stdout", record.stdout_truncated}, {"stderr", record.stderr_truncated}, {"files", record.files_truncated}};
+  FinalDisplays(events).add_to(result);
+  result["truncated"] = json::object{{"stdout", record.stdout_truncated},
+                                     {"stderr", record.stderr_truncated},
+                                     {"files", record.files_truncated},
+                                     {"displays", record.displays_truncated}};
+  result["changes"] = changes_value(record.changes);
   result["error"] = record.error ? to_json(*record.error) : json::value(nullptr);
   result["files"] = to_json(files);
   result["usage"] = usage_of(record);

@@ -67,8 +67,15 @@ net::awaitable<Handled> show_session_run(Request& request);
 net::awaitable<Handled> interrupt_session(Request& request);
 net::awaitable<Handled> restart_session(Request& request);
 net::awaitable<Handled> send_stdin(Request& request);
+net::awaitable<Handled> complete_code(Request& request);
+net::awaitable<Handled> inspect_code(Request& request);
+net::awaitable<Handled> list_variables(Request& request);
+net::awaitable<Handled> show_variable(Request& request);
 net::awaitable<Handled> stream_session(Request& request);
 net::awaitable<Handled> attach_session(Request& request);
+// handlers_notebook.cc
+net::awaitable<Handled> run_notebook(Request& request);
+net::awaitable<Handled> download_notebook(Request& request);
 // handlers_files.cc
 net::awaitable<Handled> get_file(Request& request);
 net::awaitable<Handled> put_file(Request& request);

@@ -1,6 +1,7 @@
 #include "api/run_json.h"
 
 #include "api/api_error.h"
+#include "api/display_json.h"
 #include "api/json_text.h"
 #include "api/record_json.h"
 #include "base/utf8.h"
@@ -93,6 +94,7 @@ std::string run_text(const LiveRun& run) {
     for (const char* name : {"exit_code", "usage", "phases"}) result[name] = nullptr;
   }
   result["session_id"] = or_null(run.identity().session_id);
+  if (!run.source.empty()) result[run.is_command ? "command" : "code"] = clean_utf8(run.source);
   result["execution_count"] = run.execution_count == 0 ? json::value(nullptr) : json::value(run.execution_count);
   result["created_at"] = timestamp(run.created_ns);
   result["finished_at"] = time_or_null(run.finished_ns);
@@ -180,6 +182,8 @@ std::string_view event_name(const StreamEvent& event) {
       return "started";
     case EventType::output:
       return event.stream == wire::Stream::out ? "stdout" : "stderr";
+    case EventType::display:
+      return name_of(event.display->kind);
     case EventType::truncated:
       return "truncated";
     case EventType::file:
@@ -207,6 +211,10 @@ std::string event_text(const StreamEvent& event, Clock::time_point began) {
       break;
     case EventType::output:
       result["text"] = event.text;
+      break;
+    case EventType::display:
+      for (auto& [name, value] : display_object(*event.display)) result[name] = std::move(value);
+      if (event.display->kind == wire::DisplayKind::clear) result["wait"] = event.display->wait;
       break;
     case EventType::truncated:
       result["stream"] = event.stream == wire::Stream::out ? "stdout" : "stderr";

@@ -138,6 +138,11 @@ Api<OneShotAsked> read_one_shot(const json::object& body, const ServeSettings& s
   asked.cache = key.limits.cache;
   if (!fields.text("code", request.code, settings.most_code)) fields.refuse("code is missing");
   fields.text("template", request.template_name, kLongestName);
+  std::string mode;
+  if (fields.text("mode", mode, 10)) {
+    if (mode != "script" && mode != "cell") fields.refuse("mode must be \"script\" or \"cell\"");
+    request.as_cell = mode == "cell";
+  }
   fields.text("stdin", asked.what.input, 8U << 20);
   if (const auto* arguments = fields.array("args", 1'000)) {
     for (const auto& argument : *arguments) {

@@ -1,6 +1,7 @@
 // The daemon's process: what is opened, in which order, and how it ends.
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -67,7 +68,7 @@ Result<void> make_first_key(KeyStore& keys, const ServeSettings& settings) {
 
 Result<Stores> open_stores(Database& database, const ServeSettings& settings) {
   HUTCH_TRY(auto keys, KeyStore::open(database));
-  HUTCH_TRY(auto runs, RunStore::open(database));
+  HUTCH_TRY(auto runs, RunStore::open(database, settings.data / "runs.journal"));
   HUTCH_TRY(auto sessions, SessionStore::open(database));
   HUTCH_TRY(auto cache, ResultCache::open(database, settings.cache));
   return Stores{
@@ -125,6 +126,15 @@ class Housekeeping {
   net::thread_pool thread_{1};
 };
 
+// Answers, refusals above all, do not wait behind programs that use every processor. Only root may; the priority that
+// programs are to have is returned.
+int go_first() {
+  constexpr int kBefore = 5;
+  const int usual = ::getpriority(PRIO_PROCESS, 0);
+  ::setpriority(PRIO_PROCESS, 0, usual - kBefore);
+  return usual;
+}
+
 void announce(const ServeSettings& settings, const std::string& address, const std::string& socket) {
   log::info("listening", {{"address", address}, {"socket", socket}});
   if (settings.ready_file.empty()) return;
@@ -155,7 +165,9 @@ Result<void> serve(const ServeSettings& given, const std::string& version) {
     settings.template_name = built ? "default" : "bare";
   }
   // Before any thread, and before the database: the keeper forks.
-  HUTCH_TRY(auto keeper, start_keeper(keeper_options(templates, false)));
+  KeeperOptions keeping = keeper_options(templates, false);
+  keeping.priority = go_first();
+  HUTCH_TRY(auto keeper, start_keeper(keeping));
   if (keeper.hello.cgroup.empty() && !settings.weaker_limits) {
     return make_error(ErrorCode::unsupported, "the limits cannot be enforced here: " + keeper.hello.cgroup_problem)
         .with_hint(keeper.hello.cgroup_hint +
@@ -223,6 +235,7 @@ Result<void> serve(const ServeSettings& given, const std::string& version) {
   net::co_spawn(context, housekeeping.run(stopping), net::detached);
   announce(settings, address, settings.socket);
   context.run();
+  std::ignore = stores.runs.flush();
   std::ignore = database.checkpoint();
   log::info("stopped");
   if (keeper_died) return make_error(ErrorCode::internal, "the keeper is gone").with_hint("start it again");

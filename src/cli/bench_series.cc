@@ -114,9 +114,9 @@ class LiveSession final : public ClientEvents {
 
   void on_output(const wire::OutputEvent&) override {}
   void on_file(const wire::FileEntry&, UniqueFd) override {}
-  std::optional<std::string> next_cell(std::optional<wire::CellStatus> last) override {
+  std::optional<wire::CellRequest> next_cell(std::optional<wire::CellStatus> last) override {
     const auto now = Clock::now();
-    if (!last) return "x = 0";
+    if (!last) return wire::CellRequest{.code = "x = 0"};
     std::unique_lock lock(mutex_);
     took_ = now - sent_;
     if (state_ == State::running) state_ = State::resting;
@@ -124,7 +124,7 @@ class LiveSession final : public ClientEvents {
     changed_.wait(lock, [this] { return state_ != State::resting; });
     if (state_ == State::leaving || last != wire::CellStatus::ok) return std::nullopt;
     sent_ = Clock::now();
-    return "x += 1";
+    return wire::CellRequest{.code = "x += 1"};
   }
 
   EngineClient client_;

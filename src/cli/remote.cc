@@ -81,6 +81,7 @@ Result<std::string> request_body(const RunOptions& options) {
   flush();
   if (!files.empty()) body["files"] = std::move(files);
   if (!options.template_name.empty()) body["template"] = options.template_name;
+  if (options.as_cell) body["mode"] = "cell";
   HUTCH_TRY(auto limits, limits_of(options));
   if (!limits.empty()) body["limits"] = std::move(limits);
   json::array arguments;
@@ -157,6 +158,13 @@ void RunPrinter::show(std::string_view line) {
   const std::string type = text_at(event, "type");
   if (type == "stdout") write_out(1, text_at(event, "text"));
   if (type == "stderr") write_out(2, text_at(event, "text"));
+  if (type == "result" || type == "display") {
+    const auto* mime = event.if_contains("mime");
+    if (mime != nullptr && mime->is_object()) {
+      const std::string text = text_at(mime->get_object(), "text/plain");
+      if (!text.empty()) write_out(1, text + "\n");
+    }
+  }
   if (type != "finished") return;
   if (const auto* result = event.if_contains("result"); result != nullptr && result->is_object()) {
     result_ = result->get_object();

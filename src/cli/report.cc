@@ -8,6 +8,7 @@
 #include <cstdlib>
 
 #include "base/utf8.h"
+#include "session/display_rules.h"
 
 namespace hutch {
 namespace {
@@ -87,6 +88,11 @@ void Report::explain(const wire::Record& record) const {
     line(fmt::format("  {}{} x{}: {}", denial.syscall, denial.detail.empty() ? "" : " (" + denial.detail + ")",
                      denial.count, denial.hint));
   }
+}
+
+std::string display_line(const wire::Display& display) {
+  const std::string_view text = plain_text(display);
+  return text.empty() ? std::string() : std::string(text) + "\n";
 }
 
 }  // namespace hutch

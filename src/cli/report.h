@@ -24,6 +24,7 @@ class Report {
 };
 
 std::string show_size(std::uint64_t bytes);
+std::string display_line(const wire::Display& display);  // what a terminal can show of it
 
 inline constexpr int kOwnFailure = 125;  // Hutch's own failures, as a shell user expects from a wrapper
 

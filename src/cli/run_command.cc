@@ -71,6 +71,8 @@ class RunEvents final : public ClientEvents {
   void on_output(const wire::OutputEvent& event) override {
     if (options_.json) {
       events_.push_back(event);
+    } else if (event.display) {
+      write_all(1, display_line(*event.display));
     } else {
       write_all(event.stream == wire::Stream::out ? 1 : 2, event.data);
     }
@@ -195,6 +197,7 @@ Result<wire::RunRequest> make_request(const RunOptions& options, const Config& c
                            .cold = options.no_engine,
                            .on_demand = options.no_pool,
                            .want_files = !options.output_directory.empty(),
+                           .as_cell = options.as_cell,
                            .fault = options.fault};
   request.limits = {.wall_ms = static_cast<std::uint64_t>(limits.wall.count()),
                     .cpu_ms = static_cast<std::uint64_t>(limits.cpu.count()),

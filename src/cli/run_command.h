@@ -28,6 +28,7 @@ struct RunOptions {
   bool no_engine = false;
   bool weaker_limits = false;
   bool no_pool = false;
+  bool as_cell = false;
   bool ipython = false;
   std::string fault;
 };

@@ -9,7 +9,9 @@
 #include <set>
 #include <thread>
 
+#include "api/http_text.h"
 #include "api/json_text.h"
+#include "base/utf8.h"
 #include "cli/report.h"
 
 namespace hutch {
@@ -98,6 +100,57 @@ int session_run(const SessionOptions& options) {
   const auto reply = client->stream("POST", path, body, [&](std::string_view line) { printer.show(line); });
   if (auto answer = expect_object(reply); !answer) return fail(answer.error());
   return report_result(printer.result(), options.what.quiet);
+}
+
+int session_variables(const SessionOptions& options) {
+  const std::string path = "/v1/sessions/" + options.id + "/variables";
+  const auto answer = ask(options, "GET", options.text.empty() ? path : path + "/" + percent_encode_path(options.text));
+  if (!answer) return fail(answer.error());
+  if (options.format == OutputFormat::json) {
+    fmt::print("{}\n", json_text(*answer));
+    return 0;
+  }
+  if (!options.text.empty()) {
+    fmt::print("{}: {}\n", printable(text_of(*answer, "type")), printable(text_of(*answer, "summary")));
+    fmt::print("{}\n", text_of(answer->at("mime").as_object(), "text/plain"));
+    return 0;
+  }
+  for (const auto& entry : answer->at("variables").as_array()) {
+    const auto& variable = entry.as_object();
+    fmt::print("{:<20} {:<16} {}\n", printable(text_of(variable, "name")), printable(text_of(variable, "type")),
+               printable(text_of(variable, "summary")));
+  }
+  if (answer->at("more").as_bool()) fmt::print("and more\n");
+  return 0;
+}
+
+int session_complete(const SessionOptions& options) {
+  const auto answer = ask(options, "POST", "/v1/sessions/" + options.id + "/complete",
+                          json::serialize(json::object{{"code", options.text}}));
+  if (!answer) return fail(answer.error());
+  if (options.format == OutputFormat::json) {
+    fmt::print("{}\n", json_text(*answer));
+    return 0;
+  }
+  for (const auto& match : answer->at("matches").as_array()) {
+    fmt::print("{}\n", printable(text_of(match.as_object(), "text")));
+  }
+  return 0;
+}
+
+int session_inspect(const SessionOptions& options) {
+  const auto answer = ask(options, "POST", "/v1/sessions/" + options.id + "/inspect",
+                          json::serialize(json::object{{"code", options.text}}));
+  if (!answer) return fail(answer.error());
+  if (options.format == OutputFormat::json) {
+    fmt::print("{}\n", json_text(*answer));
+    return 0;
+  }
+  if (!answer->at("found").as_bool()) return fail({.message = "nothing is called " + options.text, .hint = ""});
+  for (const char* name : {"signature", "type", "value", "documentation"}) {
+    if (!answer->at(name).is_null()) fmt::print("{}: {}\n", name, text_of(*answer, name));
+  }
+  return 0;
 }
 
 // Cells from here go in; what anybody's cells write comes out, in the order in which it happens. The next cell is sent

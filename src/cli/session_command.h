@@ -12,6 +12,7 @@ struct SessionOptions {
   RemoteOptions remote;
   std::string id;
   RunOptions what;   // of `run`
+  std::string text;  // code to complete, or the name of a variable
   std::string name;  // of a new one
   std::string template_name;
   bool persist = false;
@@ -21,6 +22,9 @@ struct SessionOptions {
 int session_list(const SessionOptions& options);
 int session_create(const SessionOptions& options);
 int session_run(const SessionOptions& options);
+int session_variables(const SessionOptions& options);  // all, or the one that is named
+int session_complete(const SessionOptions& options);
+int session_inspect(const SessionOptions& options);
 int session_attach(const SessionOptions& options);
 int session_remove(const SessionOptions& options);
 

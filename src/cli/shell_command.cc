@@ -20,13 +20,17 @@ class ShellEvents final : public ClientEvents {
   explicit ShellEvents(bool prompts) : prompts_(prompts) {}
 
   void on_output(const wire::OutputEvent& event) override {
+    if (event.display) {
+      std::cout << display_line(*event.display) << std::flush;
+      return;
+    }
     std::ostream& stream = event.stream == wire::Stream::out ? std::cout : std::cerr;
     stream << event.data << std::flush;
   }
   void on_file(const wire::FileEntry&, UniqueFd) override {}
 
   // A cell is complete when Python says so; until then lines are added to it, and an empty line ends a block.
-  std::optional<std::string> next_cell(std::optional<wire::CellStatus> last) override {
+  std::optional<wire::CellRequest> next_cell(std::optional<wire::CellStatus> last) override {
     if (last != wire::CellStatus::incomplete) cell_.clear();
     for (;;) {
       if (prompts_) std::cout << (cell_.empty() ? ">>> " : "... ") << std::flush;
@@ -43,11 +47,11 @@ class ShellEvents final : public ClientEvents {
           if (prompts_) std::cout << "\n";
           return std::nullopt;
         }
-        return std::exchange(cell_, {}) + "\n\n";  // what there is, as at the end of a file
+        return wire::CellRequest{.code = std::exchange(cell_, {}) + "\n\n"};  // what there is, as at the end of a file
       }
       if (cell_.empty() && line.find_first_not_of(" \t") == std::string::npos) continue;
       cell_ += line + "\n";
-      return cell_;
+      return wire::CellRequest{.code = cell_};
     }
   }
 

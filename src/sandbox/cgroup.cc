@@ -54,7 +54,7 @@ std::string hint_for(const CgroupSearch& search, const std::vector<Mount>& mount
   if (search.systemd && !user_manager_lacks_controllers(search, mounts)) {
     return "Run: systemd-run --user --scope -p Delegate=yes -- hutch run ...";
   }
-  return "Run: sudo hutch doctor --delegate " + (search.user.empty() ? std::to_string(search.uid) : search.user);
+  return "Run: sudo hutch doctor --delegate " + (search.user.empty() ? user_name(search.uid) : search.user);
 }
 
 // Relative, and going nowhere but down.
@@ -208,7 +208,6 @@ Result<CgroupSearch> CgroupSearch::of_this_process() {
   HUTCH_TRY(search.mounts_text, cgroup_internal::read_file(AT_FDCWD, "/proc/self/mountinfo"));
   HUTCH_TRY(search.self_text, cgroup_internal::read_file(AT_FDCWD, "/proc/self/cgroup"));
   search.uid = ::geteuid();
-  search.user = user_name(search.uid);
   search.systemd = ::access("/run/systemd/system", F_OK) == 0;
   return search;
 }

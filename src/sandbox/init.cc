@@ -48,6 +48,17 @@ class Progress {
     report_.ended_ns[static_cast<std::size_t>(step)] = kernel::monotonic_ns();
   }
 
+  // The template's root was still being made when we were born.
+  int ask_for_root() {
+    report_.wants_root = true;
+    send({});
+    report_.wants_root = false;
+    char answer = 0;
+    int root = -1;
+    std::size_t count = 0;
+    return wire::receive_with_fds(plan_.keeper, std::span(&answer, 1), std::span(&root, 1), count) == 1 ? root : -1;
+  }
+
   // The keeper writes the id maps: only it has rights over the parent namespace.
   int ask_for_ids() {
     report_.wants_ids = true;
@@ -176,7 +187,8 @@ void run_init(const InitPlan& plan) {
                     make_directory(scratch, "shm", 01777, plan.ids) == 0;
   progress.must(Step::scratch, made ? 0 : -1);
   progress.must(Step::host_name, ::sethostname("hutch", 5));
-  progress.must(Step::enter_root, ::setns(plan.source.template_mounts, CLONE_NEWNS));
+  const int root = plan.source.template_mounts >= 0 ? plan.source.template_mounts : progress.ask_for_root();
+  progress.must(Step::enter_root, ::setns(root, CLONE_NEWNS));
 
   // From here on root of a namespace of its own, which owns nothing but its copy of the mounts.
   progress.must(Step::user_namespace, ::unshare(CLONE_NEWUSER | CLONE_NEWNS) == 0 ? progress.ask_for_ids() : -1);

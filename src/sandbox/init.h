@@ -23,12 +23,13 @@ struct InitPlan {
   Step fault = Step::none;
 };
 
-// What init tells the keeper, twice: when it needs its ids mapped, and when the shell is ready (then with the
-// descriptors of the Landlock rules, the workspace, proc, and the pid, net, ipc, uts, cgroup, mount and user namespaces
-// attached, in this order). A failed step ends the conversation.
+// What init tells the keeper: when it needs the root, unless it was born with it, when it needs its ids mapped, and
+// when the shell is ready (then with the descriptors of the Landlock rules, the workspace, proc, and the pid, net, ipc,
+// uts, cgroup, mount and user namespaces attached, in this order). A failed step ends the conversation.
 struct InitReport {
   Step failed = Step::none;
   std::int32_t error_number = 0;
+  bool wants_root = false;
   bool wants_ids = false;
   std::array<std::uint64_t, kStepCount> ended_ns{};
 };

@@ -128,6 +128,12 @@ Result<std::optional<Shell>> ShellBirth::advance(Step& failed) {
   if (report->failed != Step::none) {
     return abandon(report->failed, step_failed(report->failed, report->error_number), failed);
   }
+  if (report->wants_root) {
+    if (root_ < 0 || wire::send_with_fds(socket_.get(), std::string_view("r"), std::span(&root_, 1)) != 1) {
+      return abandon(Step::enter_root, make_error(ErrorCode::internal, "there is no root to enter"), failed);
+    }
+    return std::optional<Shell>{};
+  }
   if (report->wants_ids) {
     auto mapped = map_ids(shell_.init_pid_, shell_.ids_);
     if (mapped && ::write(socket_.get(), "y", 1) != 1) mapped = system_error(errno);

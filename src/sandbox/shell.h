@@ -34,7 +34,7 @@ inline constexpr uid_t kRunnerId = 1000;  // what the runner sees as its own uid
 
 // What does not change from shell to shell of one template.
 struct ShellSource {
-  int template_mounts = -1;  // mount namespace whose root is the template's
+  int template_mounts = -1;  // mount namespace whose root is the template's; -1: it follows, by give_root()
   int sysctl_user = -1;      // /proc/sys/user of the host
   int landlock_abi = 0;
   bool cgroup_is_directory = false;  // v2: a process is born into its group instead of moving there
@@ -91,6 +91,7 @@ class ShellBirth {
 
   [[nodiscard]] int socket() const { return socket_.get(); }
   [[nodiscard]] pid_t init_pid() const { return shell_.init_pid_; }
+  void give_root(int template_mounts) { root_ = template_mounts; }  // before init can ask for it
   // Hears what init has to say: the shell when it is ready, nothing yet, or an error.
   Result<std::optional<Shell>> advance(Step& failed);
   // Waits for the end of it.
@@ -102,6 +103,7 @@ class ShellBirth {
 
   Shell shell_;
   UniqueFd socket_;
+  int root_ = -1;
   std::uint64_t last_ns_ = 0;
 };
 

@@ -43,6 +43,7 @@ class Engine {
   net::awaitable<void> listen() { return keeper_.listen(); }
   net::awaitable<void> tend_pool() { return pool_.tend(); }
   [[nodiscard]] wire::EngineStatus status() const;
+  void wait_until_gone() { keeper_.wait_until_gone(); }
   [[nodiscard]] bool lost() const { return keeper_.lost(); }
   [[nodiscard]] bool keeps_files() const { return !keeper_.hello().cgroup.empty(); }  // of a session whose program died
   [[nodiscard]] const EngineOptions& options() const { return options_; }

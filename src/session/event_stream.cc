@@ -1,18 +1,22 @@
 #include "session/event_stream.h"
 
+#include "session/display_rules.h"
+
 namespace hutch {
 namespace {
 
-std::size_t weight(const StreamEvent& event) { return event.text.size() + sizeof(StreamEvent); }
+std::size_t weight_of(const StreamEvent& event) {
+  return event.text.size() + sizeof(StreamEvent) + (event.display ? weight(*event.display) : 0);
+}
 
 }  // namespace
 
 void EventStream::append(StreamEvent event) {
   event.number = next_++;
-  bytes_ += weight(event);
+  bytes_ += weight_of(event);
   events_.push_back(std::move(event));
   while (bytes_ > most_bytes_ && events_.size() > 1) {
-    bytes_ -= weight(events_.front());
+    bytes_ -= weight_of(events_.front());
     events_.pop_front();
   }
   wake_all();

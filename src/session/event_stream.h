@@ -16,7 +16,17 @@ namespace hutch {
 
 class LiveRun;
 
-enum class EventType : std::uint8_t { queued, started, output, truncated, file, finished, session, input_wanted };
+enum class EventType : std::uint8_t {
+  queued,
+  started,
+  output,
+  display,
+  truncated,
+  file,
+  finished,
+  session,
+  input_wanted
+};
 
 struct StreamEvent {
   EventType type = EventType::queued;
@@ -26,6 +36,7 @@ struct StreamEvent {
   wire::Stream stream = wire::Stream::out;  // output, truncated
   std::string text;                         // output, always whole characters; session: the reason
   std::uint64_t kept_bytes = 0;             // truncated
+  std::shared_ptr<const wire::Display> display;
   std::optional<wire::FileEntry> file;
   std::weak_ptr<LiveRun> result;  // finished; gone when its record is on disk and nobody reads it
   std::string state;              // session: ready, restarted, expiring, ended

@@ -116,6 +116,8 @@ Result<std::shared_ptr<LiveRun>> Hub::run_in(Session& session, CellTask task) {
                                                    .session_id = settings.id,
                                                    .template_name = settings.template_name},
                                        caps_for(settings.limits));
+  run->source = task.what.code;
+  run->is_command = task.what.is_command;
   enlist(run);
   session.submit(run, std::move(task));
   return run;

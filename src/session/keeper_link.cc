@@ -14,7 +14,9 @@ namespace hutch {
 KeeperLink::KeeperLink(const net::any_io_executor& executor, KeeperHandle keeper)
     : hello_(std::move(keeper.hello)), pid_(keeper.pid), socket_(executor, keeper.socket.release()) {}
 
-KeeperLink::~KeeperLink() {
+KeeperLink::~KeeperLink() { wait_until_gone(); }
+
+void KeeperLink::wait_until_gone() {
   boost::system::error_code ignored;
   socket_.close(ignored);
   ::waitpid(pid_, nullptr, 0);  // bounded: the keeper gives itself a few seconds

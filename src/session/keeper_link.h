@@ -31,10 +31,11 @@ class KeeperLink {
  public:
   KeeperLink(const net::any_io_executor& executor, KeeperHandle keeper);
 
-  ~KeeperLink();  // waits until the keeper has taken everything apart
+  ~KeeperLink();  // wait_until_gone()
   KeeperLink(const KeeperLink&) = delete;
   KeeperLink& operator=(const KeeperLink&) = delete;
 
+  void wait_until_gone();  // hangs up; the keeper takes everything apart and leaves
   [[nodiscard]] const KeeperHello& hello() const { return hello_; }
   [[nodiscard]] bool lost() const { return lost_; }
 

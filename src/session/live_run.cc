@@ -49,6 +49,7 @@ void LiveRun::start() {
 }
 
 void LiveRun::add_output(const wire::OutputEvent& event) {
+  if (event.display) return add_display(event);
   Stream& stream = streams_[static_cast<std::size_t>(event.stream)];
   stream.written += event.data.size();
   const bool room = !stream.spilled && told_ < caps_.events;
@@ -58,7 +59,8 @@ void LiveRun::add_output(const wire::OutputEvent& event) {
   if (!kept.empty()) {
     stream.kept += kept.size();
     // Neighbours of one stream are one piece in the result; readers have heard of each.
-    if (!output_.empty() && output_.back().stream == event.stream && output_.back().data.size() < (64U << 10)) {
+    if (!output_.empty() && !output_.back().display && output_.back().stream == event.stream &&
+        output_.back().data.size() < (64U << 10)) {
       output_.back().data += kept;
     } else {
       output_.push_back({.stream = event.stream, .at_us = event.at_us, .data = std::string(kept)});
@@ -68,6 +70,13 @@ void LiveRun::add_output(const wire::OutputEvent& event) {
   if (kept.size() == event.data.size()) return;
   if (!stream.spilled) tell({.type = EventType::truncated, .stream = event.stream, .kept_bytes = stream.kept});
   spill(event.stream, std::string_view(event.data).substr(kept.size()));
+}
+
+// The engine has seen to it that there are not too many.
+void LiveRun::add_display(const wire::OutputEvent& event) {
+  display_bytes_ += hutch::weight(*event.display);
+  output_.push_back(event);
+  tell({.type = EventType::display, .display = event.display});
 }
 
 void LiveRun::tell_output(wire::Stream which, std::string_view bytes) {
@@ -116,6 +125,7 @@ void LiveRun::want_input() {
 
 void LiveRun::finish(wire::Record record) {
   record.execution_id = identity_.id;
+  if (record.execution_count != 0) execution_count = record.execution_count;
   for (const auto stream : {wire::Stream::out, wire::Stream::err}) {
     Stream& one = streams_[static_cast<std::size_t>(stream)];
     if (one.carried.empty()) continue;
@@ -150,7 +160,7 @@ void LiveRun::end() {
 std::size_t LiveRun::weight() const {
   std::size_t bytes = sizeof(LiveRun) + rendered.size() + rendered_events.size();
   for (const auto& stream : streams_) bytes += 2 * stream.kept;  // as it came, and as it was told
-  return bytes;
+  return bytes + display_bytes_;
 }
 
 net::awaitable<bool> LiveRun::wait_finished(Clock::time_point deadline) {

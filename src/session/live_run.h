@@ -63,6 +63,8 @@ class LiveRun final : public std::enable_shared_from_this<LiveRun> {
 
   std::int64_t created_ns = 0, started_ns = 0, finished_ns = 0;
   std::uint32_t execution_count = 0;
+  std::string source;  // what was asked to run, in a session
+  bool is_command = false;
   bool cached = false;
   std::int64_t cached_ns = 0;
   std::string session_state;  // what became of the session: kept, files_kept, lost
@@ -86,6 +88,7 @@ class LiveRun final : public std::enable_shared_from_this<LiveRun> {
 
   [[nodiscard]] const Stream& of(wire::Stream stream) const { return streams_[static_cast<std::size_t>(stream)]; }
   void tell(StreamEvent event);
+  void add_display(const wire::OutputEvent& event);
   void tell_output(wire::Stream stream, std::string_view bytes);
   void spill(wire::Stream stream, std::string_view bytes);
   void end();
@@ -97,6 +100,7 @@ class LiveRun final : public std::enable_shared_from_this<LiveRun> {
   RunStage stage_ = RunStage::queued;
   Stream streams_[2];
   std::size_t told_ = 0;
+  std::size_t display_bytes_ = 0;
   std::vector<wire::OutputEvent> output_;
   std::vector<wire::FileEntry> files_;
   std::optional<wire::Record> record_;

@@ -12,15 +12,17 @@
 namespace hutch {
 namespace {
 
-constexpr auto kDrainTime = std::chrono::seconds(1);   // after the last process of the sandbox was killed
-constexpr auto kDeathTime = std::chrono::seconds(5);   // from SIGKILL to the last process
-constexpr auto kGrace = std::chrono::milliseconds(1);  // for the answer to reach its reader before we take a core
-constexpr auto kAnswerTime = std::chrono::seconds(1);  // of the keeper
+constexpr auto kDrainTime = std::chrono::seconds(1);     // after the last process of the sandbox was killed
+constexpr auto kDeathTime = std::chrono::seconds(5);     // from SIGKILL to the last process
+constexpr auto kGrace = std::chrono::milliseconds(1);    // for the answer to reach its reader before we take a core
+constexpr auto kAnswerTime = std::chrono::seconds(1);    // of the keeper
+constexpr auto kQuestionTime = std::chrono::seconds(5);  // of a runner that is asked about its state
+constexpr auto kInterruptTime = std::chrono::seconds(2);
 constexpr auto kStartTime = std::chrono::seconds(60);  // a zygote that imports a lot
 constexpr auto kWeakerInterval = std::chrono::milliseconds(20);
 constexpr auto kShortestInterval = std::chrono::milliseconds(10);
-constexpr auto kPolite = std::chrono::milliseconds(400);   // from the interrupt of a late cell to the end of everything
-constexpr auto kQuickly = std::chrono::milliseconds(250);  // then it stands back behind those that begin
+constexpr auto kPolite = std::chrono::milliseconds(400);  // from the interrupt of a late cell to the end of everything
+constexpr auto kQuickly = std::chrono::milliseconds(80);  // then it stands back behind those that begin
 constexpr std::uint64_t kMostDenials = 2'000;
 
 std::int64_t now_ns() {
@@ -50,7 +52,8 @@ Run::Run(net::any_io_executor executor, KeeperLink& keeper, ReadyPool& pool, Wor
       ended_event_(executor),
       exited_(executor),
       drained_(executor),
-      usage_heard_(executor) {}
+      usage_heard_(executor),
+      answered_(executor) {}
 
 net::awaitable<std::expected<wire::Record, StartFailure>> Run::execute() {
   const auto self = shared_from_this();
@@ -81,6 +84,7 @@ net::awaitable<std::expected<wire::Record, StartFailure>> Run::execute() {
   drained_at_ = Clock::now();
   over_ = true;
   while (!cells_done_.empty()) cell_over();
+  answered_.set();
   wall_timer_.cancel();
   watch_timer_.cancel();
   patience_timer_.cancel();
@@ -217,7 +221,11 @@ void Run::send_cell(CellTask task) {
   cell_timed_out_ = false;
   cell_is_command_ = task.what.is_command;
   python_.reset();
+  changes_.reset();
+  displays_ = display_bytes_ = 0;
+  displays_truncated_ = false;
   denials_ = {};
+  link_.expect_frames_of(wire::kMaxRunnerFrame);
   cell_began_ = Clock::now();
   cell_began_at_ns_ = now_ns();
   cell_output_before_ = output_bytes_;
@@ -225,10 +233,11 @@ void Run::send_cell(CellTask task) {
   if (link_.meter && reading) usage_.cpu_us = reading->cpu_us - std::min(link_.cpu_before_us, reading->cpu_us);
   cell_cpu_before_us_ = usage_.cpu_us;
   cell_wall_ = task.timeout.value_or(spec_.limits.wall);
+  cell_is_whole_ = spec_.lasting || spec_.into != 0 || task.timeout;
   arm_wall_limit(cell_wall_);
   watch_timer_.cancel();
   begin_quickly();
-  if (spec_.lasting || spec_.into != 0) {
+  if (cell_is_whole_) {
     send(wire::make_frame(wire::TaskType::run_in_session, task.what));
   } else {
     send(wire::make_frame(wire::TaskType::run_cell, wire::RunCell{.code = std::move(task.what.code)}));
@@ -250,6 +259,7 @@ std::uint64_t Run::cell_cpu_us() const { return usage_.cpu_us - std::min(cell_cp
 void Run::cell_over() {
   if (cells_done_.empty()) return;
   cell_runs_ = false;
+  link_.expect_frames_of(wire::kMaxIdleFrame);
   const auto done = std::move(cells_done_.front());
   cells_done_.pop_front();
   done();
@@ -287,10 +297,9 @@ void Run::begin_quickly() {
   });
 }
 
-// A session keeps its variables when the cell lets itself be interrupted.
+// Variables are kept when the cell lets itself be interrupted.
 void Run::wall_limit_reached() {
-  const bool session = spec_.lasting || spec_.into != 0;
-  if (!session || std::exchange(cell_timed_out_, true)) return end(Ended::wall_limit);
+  if (!cell_is_whole_ || std::exchange(cell_timed_out_, true)) return end(Ended::wall_limit);
   interrupt();
   arm_wall_limit(kPolite);
 }
@@ -413,6 +422,21 @@ net::awaitable<Collection> Run::collect() {
 std::uint64_t Run::us_since(Clock::time_point begin) const {
   return static_cast<std::uint64_t>(
       std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - begin).count());
+}
+
+net::awaitable<Result<std::string>> Run::ask(wire::Ask question) {
+  const auto self = shared_from_this();
+  if (!usable() || !task_sent_ || cell_runs_ || asking_) co_return make_error(ErrorCode::limit, "it is busy");
+  asking_ = true;
+  answer_.reset();
+  answered_.reset();
+  send(wire::make_frame(wire::TaskType::ask, question));
+  if (!co_await answered_.wait_until(Clock::now() + kQuestionTime)) {
+    interrupt();
+    if (!co_await answered_.wait_until(Clock::now() + kInterruptTime)) cancel();
+  }
+  if (!answer_) co_return make_error(ErrorCode::timed_out, "the interpreter did not answer");
+  co_return std::move(*answer_);
 }
 
 }  // namespace hutch

@@ -14,6 +14,7 @@
 #include "base/unique_fd.h"
 #include "sandbox/limits.h"
 #include "session/denials.h"
+#include "session/display_rules.h"
 #include "session/error_table.h"
 #include "session/keeper_link.h"
 #include "session/ready_pool.h"
@@ -108,6 +109,9 @@ class Run final : public KeeperListener, public std::enable_shared_from_this<Run
   CgroupMeter take_meter() { return std::move(link_.meter); }
   UniqueFd take_workspace() { return std::move(link_.workspace); }
   net::awaitable<bool> wait_until_ready();  // false: it never was
+  // About the state of an idle shell, as JSON in the runner's words. A question that takes too long is interrupted, and
+  // ends the interpreter if that does not help.
+  net::awaitable<Result<std::string>> ask(wire::Ask question);
 
  private:
   void on_started(const StartedReply& reply, std::vector<UniqueFd> fds) override;
@@ -142,6 +146,10 @@ class Run final : public KeeperListener, public std::enable_shared_from_this<Run
   net::awaitable<void> read_control();
   bool handle_frame(const wire::Frame& frame);
   bool handle_setup_failed(const wire::Frame& frame);
+  bool handle_cell_done(const wire::Frame& frame);
+  bool handle_finished(const wire::Frame& frame);
+  bool take_display(const wire::Frame& frame);
+  [[nodiscard]] bool code_runs() const { return link_.walls_up && (cell_runs_ || !is_shell()); }
   net::awaitable<void> answer_denials();
   net::awaitable<void> watch_usage();
   net::awaitable<void> wait_for_end();
@@ -175,6 +183,7 @@ class Run final : public KeeperListener, public std::enable_shared_from_this<Run
   Event exited_;       // the keeper said that nothing of it lives
   Event drained_;      // both streams are at their end
   Event usage_heard_;
+  Event answered_;  // or nobody will
   int open_streams_ = 2;
   std::deque<CellTask> early_cells_;  // that came before the shell could take them
   std::deque<std::function<void()>> cells_done_;
@@ -184,6 +193,7 @@ class Run final : public KeeperListener, public std::enable_shared_from_this<Run
   bool cell_runs_ = false;
   bool stands_back_ = false;
   bool cell_is_command_ = false;
+  bool cell_is_whole_ = false;     // nobody will add lines to it
   std::uint64_t wall_serial_ = 0;  // of the time limit that counts
   bool cell_timed_out_ = false;    // and was interrupted
   std::chrono::milliseconds cell_wall_{0};
@@ -195,6 +205,12 @@ class Run final : public KeeperListener, public std::enable_shared_from_this<Run
 
   std::optional<StartFailure> failure_;
   std::optional<wire::PythonError> python_;
+  std::optional<wire::Changes> changes_;
+  std::optional<std::string> answer_;
+  bool asking_ = false;
+  std::size_t displays_ = 0;
+  std::size_t display_bytes_ = 0;
+  bool displays_truncated_ = false;
   Denials denials_;
   Ended ended_ = Ended::by_itself;
   bool started_ = false;

@@ -40,6 +40,8 @@ wire::Record Run::make_record(const Collection& files) {
                       .stdout_truncated = truncated_[0],
                       .stderr_truncated = truncated_[1],
                       .files_truncated = files.truncated,
+                      .displays_truncated = displays_truncated_,
+                      .changes = std::move(changes_),
                       .error = verdict.error};
   record.usage = {.wall_us = execution_us,
                   .cpu_us = cell_cpu_us(),
@@ -89,6 +91,9 @@ wire::Record Run::make_cell_record(const wire::CellDone& done) {
                       .started_at_ns = cell_began_at_ns_,
                       .exit_code = verdict.exit_code,
                       .warm = true,
+                      .displays_truncated = displays_truncated_,
+                      .execution_count = done.execution_count,
+                      .changes = std::move(changes_),
                       .error = verdict.error};
   if (record.error) record.error->state = "kept";
   if (cell_is_command_ && record.error && record.error->category == "system_exit") {

@@ -3,9 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <chrono>
 #include <limits>
 #include <tuple>
+
+#include "wire/codec.h"
 
 namespace hutch {
 namespace {
@@ -16,6 +19,8 @@ struct Position {
   std::string id;
   auto operator<=>(const Position&) const = default;
 };
+constexpr std::size_t kMostPending = 500;
+constexpr std::size_t kMostPendingBytes = 16U << 20;
 constexpr std::int64_t kAfterAll = std::numeric_limits<std::int64_t>::max();
 
 StoredRun summary_of(const Row& row) {
@@ -66,11 +71,18 @@ std::string usage_month(std::int64_t time_ns) {
   return fmt::format("{:04}-{:02}", static_cast<int>(date.year()), static_cast<unsigned>(date.month()));
 }
 
-Result<RunStore> RunStore::open(Database& database) {
+Result<RunStore> RunStore::open(Database& database, const std::filesystem::path& journal) {
   RunStore store(database);
   HUTCH_TRY(store.prepare_runs());
   HUTCH_TRY(store.prepare_lists());
   HUTCH_TRY(store.prepare_others());
+  HUTCH_TRY(auto transaction, database.begin());
+  HUTCH_TRY(store.journal_, RunJournal::open(journal, [&store](std::string_view entry) -> Result<void> {
+              HUTCH_TRY(const auto finished, wire::decode<Finished>(entry));
+              return store.write_finished(finished);
+            }));
+  HUTCH_TRY(transaction.commit());
+  HUTCH_TRY(store.journal_->clear());
   return store;
 }
 
@@ -82,6 +94,8 @@ Result<void> RunStore::prepare_runs() {
       execution_count = excluded.execution_count, cached = excluded.cached, record = excluded.record,
       events = excluded.events
     WHERE run.status IN ('queued', 'running') AND run.key_id = excluded.key_id)sql"));
+  HUTCH_TRY(is_over_, database_->prepare(
+                          "SELECT 1 FROM run WHERE id = ?1 AND (status NOT IN ('queued', 'running') OR key_id <> ?2)"));
   HUTCH_TRY(get_, database_->prepare("SELECT " HUTCH_RUN_COLUMNS " FROM run WHERE id = ?1 AND key_id = ?2"));
   HUTCH_TRY(unfinished_,
             database_->prepare("SELECT " HUTCH_RUN_COLUMNS " FROM run WHERE status IN ('queued', 'running')"));
@@ -131,23 +145,54 @@ Result<void> RunStore::begin(const StoredRun& run) {
   return {};
 }
 
+Result<bool> RunStore::is_over(const StoredRun& run) {
+  if (std::ranges::any_of(pending_, [&](const Finished& one) { return one.run.id == run.id; })) return true;
+  bool over = false;
+  HUTCH_TRY(is_over_.for_each([&over](const Row&) { over = true; }, run.id, run.key_id));
+  return over;
+}
+
 Result<void> RunStore::finish(const StoredRun& run, double price_per_cpu_second) {
-  HUTCH_TRY(auto transaction, database_->begin());
+  HUTCH_TRY(const bool over, is_over(run));
+  if (over) return make_error(ErrorCode::already_exists, "run " + run.id + " has ended already");
+  const double cost = run.cached ? 0 : static_cast<double>(run.cpu_us) / 1e6 * price_per_cpu_second;
+  Finished finished{.run = run, .cost_bits = std::bit_cast<std::uint64_t>(cost)};
+  HUTCH_TRY(journal_->append(wire::encode(finished)));
+  pending_bytes_ += run.record.size() + run.events.size();
+  pending_.push_back(std::move(finished));
+  if (pending_.size() < kMostPending && pending_bytes_ < kMostPendingBytes) return {};
+  return flush();
+}
+
+// One that the database has as over is from a journal that was written, but not cleared when its daemon was killed.
+Result<void> RunStore::write_finished(const Finished& finished) {
+  const StoredRun& run = finished.run;
   HUTCH_TRY(const auto changed, write(finish_, run));
-  if (changed == 0) return make_error(ErrorCode::already_exists, "run " + run.id + " has ended already");
-  const std::uint64_t cpu_us = run.cached ? 0 : run.cpu_us;
-  const double cost = static_cast<double>(cpu_us) / 1e6 * price_per_cpu_second;
-  HUTCH_TRY(add_usage_.run(run.key_id, usage_month(run.finished_ns), cpu_us, cost));
-  return transaction.commit();
+  if (changed == 0) return {};
+  HUTCH_TRY(add_usage_.run(run.key_id, usage_month(run.finished_ns), run.cached ? 0 : run.cpu_us,
+                           std::bit_cast<double>(finished.cost_bits)));
+  return {};
+}
+
+Result<void> RunStore::flush() {
+  if (pending_.empty()) return {};
+  HUTCH_TRY(auto transaction, database_->begin());
+  for (const auto& finished : pending_) HUTCH_TRY(write_finished(finished));
+  HUTCH_TRY(transaction.commit());
+  pending_.clear();
+  pending_bytes_ = 0;
+  return journal_->clear();
 }
 
 Result<std::optional<StoredRun>> RunStore::get(std::string_view id, std::string_view key_id) {
+  std::ignore = flush();
   std::optional<StoredRun> found;
   HUTCH_TRY(get_.for_each([&found](const Row& row) { found = run_of(row); }, id, key_id));
   return found;
 }
 
 Result<std::vector<StoredRun>> RunStore::list(std::string_view key_id, const RunFilter& filter) {
+  std::ignore = flush();
   Position before{.created_ns = kAfterAll, .id = {}};
   if (!filter.before.empty()) {
     bool exists = false;
@@ -173,6 +218,7 @@ Result<std::vector<StoredRun>> RunStore::list(std::string_view key_id, const Run
 
 Result<std::size_t> RunStore::mark_interrupted(std::int64_t now_ns,
                                                const std::function<std::string(const StoredRun&)>& record_for) {
+  HUTCH_TRY(flush());
   HUTCH_TRY(auto transaction, database_->begin());
   std::vector<StoredRun> runs;
   HUTCH_TRY(unfinished_.for_each([&runs](const Row& row) { runs.push_back(run_of(row)); }));
@@ -182,6 +228,7 @@ Result<std::size_t> RunStore::mark_interrupted(std::int64_t now_ns,
 }
 
 Result<std::vector<std::string>> RunStore::remove_older_than(std::int64_t time_ns, std::size_t keep_most) {
+  std::ignore = flush();
   HUTCH_TRY(const auto keys, distinct_keys(std::numeric_limits<std::int64_t>::min()));
   std::vector<std::string> removed;
   HUTCH_TRY(auto transaction, database_->begin());
@@ -210,6 +257,7 @@ Result<std::vector<std::string>> RunStore::remove_of_key(std::string_view key_id
 }
 
 Result<Usage> RunStore::usage(std::string_view key_id, std::string_view month) {
+  std::ignore = flush();
   Usage usage;
   const auto note = [&usage](const Row& row) {
     usage = {.runs = static_cast<std::uint64_t>(row.integer(0)),
@@ -221,6 +269,7 @@ Result<Usage> RunStore::usage(std::string_view key_id, std::string_view month) {
 }
 
 Result<std::vector<std::string>> RunStore::distinct_keys(std::int64_t since_ns) {
+  std::ignore = flush();
   std::vector<std::string> keys;
   HUTCH_TRY(keys_.for_each([&keys](const Row& row) { keys.push_back(row.text(0)); }, since_ns));
   return keys;

@@ -11,6 +11,7 @@
 
 #include "base/result.h"
 #include "session/database.h"
+#include "session/run_journal.h"
 
 namespace hutch {
 
@@ -30,6 +31,11 @@ struct StoredRun {
   bool cached = false;
   std::string record;
   std::string events;
+  template <class A>
+  void fields(A& a) {
+    a(id), a(key_id), a(session_id), a(status), a(template_name), a(created_ns), a(started_ns), a(finished_ns);
+    a(cpu_us), a(wall_us), a(execution_count), a(cached), a(record), a(events);
+  }
 };
 
 // Empty: any.
@@ -62,13 +68,18 @@ class RunStore {
  public:
   static constexpr std::size_t kMostRemovedAtOnce = 100;
 
-  static Result<RunStore> open(Database& database);
+  // Results wait in the journal, which is a file of its own, until flush() or until somebody asks.
+  static Result<RunStore> open(Database& database, const std::filesystem::path& journal);
 
   // A run that others shall see before it has ended; a quick one needs only finish().
   Result<void> begin(const StoredRun& run);
   // The end of a run, and its share of the usage of the month in which it ended, both or neither. A cached run counts
   // as a run and costs nothing. A run that has ended already is refused, so that nothing is counted twice.
+  // Safe when it returns.
   Result<void> finish(const StoredRun& run, double price_per_cpu_second);
+  // What was finished, into the database. Whoever asks for runs flushes first; what the database does not take stays in
+  // the journal.
+  Result<void> flush();
 
   // Never another key's.
   Result<std::optional<StoredRun>> get(std::string_view id, std::string_view key_id);
@@ -91,7 +102,18 @@ class RunStore {
   Result<std::vector<AuditEntry>> audit_tail(std::size_t most);  // the last ones, oldest first
 
  private:
+  struct Finished {
+    StoredRun run;
+    std::uint64_t cost_bits = 0;  // of a double
+    template <class A>
+    void fields(A& a) {
+      a(run), a(cost_bits);
+    }
+  };
+
   explicit RunStore(Database& database) : database_(&database) {}
+  Result<bool> is_over(const StoredRun& run);
+  Result<void> write_finished(const Finished& finished);
   Result<void> prepare_runs();
   Result<void> prepare_lists();
   Result<void> prepare_others();
@@ -99,8 +121,12 @@ class RunStore {
                                                  std::size_t limit);
 
   Database* database_;
+  std::optional<RunJournal> journal_;
+  std::vector<Finished> pending_;  // what the journal holds
+  std::size_t pending_bytes_ = 0;
   Statement begin_;
   Statement finish_;
+  Statement is_over_;
   Statement add_usage_;
   Statement get_;
   Statement list_;

@@ -15,7 +15,9 @@ constexpr std::int64_t kLastOfOctober = 1793491199 * kSecond;  // 2026-10-31T23:
 
 class RunStoreTest : public DatabaseFixture {
  protected:
-  RunStoreTest() : database_(Database::open(path_).value()), store_(RunStore::open(database_).value()) {}
+  RunStoreTest() : database_(Database::open(path_).value()), store_(RunStore::open(database_, journal()).value()) {}
+
+  std::filesystem::path journal() const { return path_.string() + ".runs"; }
 
   static StoredRun run(std::string id, std::string key_id = "key_a", std::int64_t created_ns = 100) {
     StoredRun made;
@@ -48,6 +50,42 @@ class RunStoreTest : public DatabaseFixture {
   Database database_;
   RunStore store_;
 };
+
+TEST_F(RunStoreTest, WhatWasNotFlushedIsThereAfterARestart) {
+  finish(run("exe_1"), 2.0);
+  finish(run("exe_2"));
+  EXPECT_GT(std::filesystem::file_size(journal()), 0U);
+  auto again = RunStore::open(database_, journal()).value();  // as after kill -9
+  EXPECT_TRUE(again.get("exe_1", "key_a").value());
+  EXPECT_TRUE(again.get("exe_2", "key_a").value());
+  EXPECT_EQ(std::filesystem::file_size(journal()), 0U);
+  EXPECT_EQ(again.usage("key_a", "2026-10").value().runs, 2U);
+}
+
+TEST_F(RunStoreTest, AJournalThatWasWrittenButNotClearedCountsOnce) {
+  finish(run("exe_1"), 2.0);
+  const std::filesystem::path copy = journal().string() + ".copy";
+  std::filesystem::copy_file(journal(), copy);
+  ASSERT_TRUE(store_.flush());
+  std::filesystem::copy_file(copy, journal(), std::filesystem::copy_options::overwrite_existing);
+  auto again = RunStore::open(database_, journal()).value();
+  EXPECT_EQ(again.usage("key_a", "2026-10").value().runs, 1U);
+}
+
+TEST_F(RunStoreTest, AnEntryThatWasCutShortIsLeftOut) {
+  finish(run("exe_1"));
+  const auto whole = std::filesystem::file_size(journal());
+  finish(run("exe_2"));
+  for (auto size = std::filesystem::file_size(journal()) - 1; size > whole; size -= 7) {
+    std::filesystem::resize_file(journal(), size);
+    const std::filesystem::path copy = journal().string() + ".cut";
+    std::filesystem::copy_file(journal(), copy, std::filesystem::copy_options::overwrite_existing);
+    auto again = RunStore::open(database_, copy).value();
+    EXPECT_TRUE(again.get("exe_1", "key_a").value());
+    EXPECT_FALSE(again.get("exe_2", "key_a").value());
+    if (size < whole + 7) break;
+  }
+}
 
 TEST_F(RunStoreTest, ARunComesBackAsItWasFinished) {
   StoredRun one = run("exe_1");
@@ -251,10 +289,11 @@ TEST_F(RunStoreTest, TheAuditTailIsInOrder) {
   EXPECT_EQ(tail[1].detail, R"({"x": 1})");
 }
 
-TEST_F(RunStoreTest, AFailureInsideFinishLeavesNothingBehind) {
+TEST_F(RunStoreTest, AFailureInsideFlushLeavesNothingBehind) {
   auto break_usage = database_.prepare("DROP TABLE usage").value();
   ASSERT_TRUE(break_usage.run());
-  EXPECT_FALSE(store_.finish(run("exe_1"), 1));
+  EXPECT_TRUE(store_.finish(run("exe_1"), 1));  // safe in the journal
+  EXPECT_FALSE(store_.flush());
   EXPECT_FALSE(store_.get("exe_1", "key_a").value());
   EXPECT_TRUE(store_.begin(run("exe_2")));  // and nothing is locked
 }

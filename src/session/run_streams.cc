@@ -4,12 +4,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/write.hpp>
 #include <cerrno>
 #include <utility>
 
+#include "base/moving_chunk.h"
 #include "session/run.h"
 #include "wire/frame.h"
 
@@ -17,8 +17,6 @@ namespace hutch {
 namespace {
 
 constexpr int kMostLastReads = 64;  // of a stream whose program is over, but that somebody still writes to
-
-thread_local std::array<char, 64 << 10> chunk;  // what is being moved from here to there; never across a wait
 
 }  // namespace
 
@@ -34,7 +32,9 @@ void Run::send_task() {
                                                                       .file_name = request.file_name,
                                                                       .has_file = request.has_file,
                                                                       .arguments = request.arguments,
-                                                                      .environment = request.environment}));
+                                                                      .environment = request.environment,
+                                                                      .as_cell = request.as_cell}));
+    link_.expect_frames_of(wire::kMaxRunnerFrame);
   }
   task_sent_ = true;
   for (auto& cell : std::exchange(early_cells_, {})) send_cell(std::move(cell));
@@ -79,6 +79,7 @@ net::awaitable<void> Run::feed_input() {
                                      net::redirect_error(net::use_awaitable, failed));
     if (failed) break;
     std::string piece;
+    const auto chunk = moving_chunk();
     const ssize_t got = ::read(from_client_.native_handle(), chunk.data(), chunk.size());
     if (got <= 0) break;
     piece.assign(chunk.data(), static_cast<std::size_t>(got));
@@ -99,6 +100,7 @@ net::awaitable<void> Run::read_stream(net::posix::stream_descriptor& from, wire:
 
 // One piece of what is there; false at the end.
 bool Run::read_available(net::posix::stream_descriptor& from, wire::Stream stream) {
+  const auto chunk = moving_chunk();
   const ssize_t got = ::read(from.native_handle(), chunk.data(), chunk.size());
   if (got <= 0) return got < 0 && errno == EAGAIN;
   keep_output(stream, {chunk.data(), static_cast<std::size_t>(got)});
@@ -160,39 +162,83 @@ bool Run::handle_frame(const wire::Frame& frame) {
       python_ = std::move(*message);
       return true;
     }
-    case wire::RunnerType::cell_done: {
-      const auto message = wire::decode<wire::CellDone>(frame.payload);
-      if (!message || cells_done_.empty()) return false;  // of a cell that nobody sent
-      if (ended_ != Ended::by_itself) return true;        // too late: its interpreter is being killed
-      ++wall_serial_;
-      wall_timer_.cancel();
-      drain_streams();
-      // What a late cell has started does not go on without it.
-      if (cell_timed_out_ && spec_.tell_all) keeper_.kill_others(link_.number);
-      sink_.on_cell_done(message->status, make_cell_record(*message));
-      cell_timed_out_ = false;
-      cell_over();
-      return true;
-    }
+    case wire::RunnerType::cell_done:
+      return handle_cell_done(frame);
     case wire::RunnerType::input_wanted:
       if (!cell_runs_) return false;
       sink_.on_input_wanted();
       return true;
-    case wire::RunnerType::finished: {
-      const auto message = wire::decode<wire::Finished>(frame.payload);
-      if (!message || !link_.walls_up || ended_ != Ended::by_itself) return false;
-      said_finished_ = true;
-      finished_ = Clock::now();
-      const Clock::time_point said{std::chrono::nanoseconds(message->started_ns)};
-      if (said > up_ && said < finished_) running_ = said;
-      wait_status_ = W_EXITCODE(message->exit_code, 0);
-      wall_timer_.cancel();
-      drain_streams();
-      ended_event_.set();
-      return false;
+    case wire::RunnerType::display:
+      return take_display(frame);
+    case wire::RunnerType::changes: {
+      auto message = wire::decode<wire::Changes>(frame.payload);
+      if (!message || !code_runs()) return false;
+      changes_ = std::move(*message);
+      return true;
     }
+    case wire::RunnerType::answer:
+      if (!std::exchange(asking_, false)) return false;
+      answer_ = frame.payload;
+      answered_.set();
+      return true;
+    case wire::RunnerType::finished:
+      return handle_finished(frame);
   }
   return false;
+}
+
+bool Run::handle_cell_done(const wire::Frame& frame) {
+  const auto message = wire::decode<wire::CellDone>(frame.payload);
+  if (!message || cells_done_.empty()) return false;  // of a cell that nobody sent
+  if (ended_ != Ended::by_itself) return true;        // too late: its interpreter is being killed
+  ++wall_serial_;
+  wall_timer_.cancel();
+  drain_streams();
+  // What a late cell has started does not go on without it.
+  if (cell_timed_out_ && spec_.tell_all) keeper_.kill_others(link_.number);
+  sink_.on_cell_done(message->status, make_cell_record(*message));
+  cell_timed_out_ = false;
+  cell_over();
+  return true;
+}
+
+bool Run::handle_finished(const wire::Frame& frame) {
+  const auto message = wire::decode<wire::Finished>(frame.payload);
+  if (!message || !link_.walls_up || ended_ != Ended::by_itself) return false;
+  said_finished_ = true;
+  finished_ = Clock::now();
+  const Clock::time_point said{std::chrono::nanoseconds(message->started_ns)};
+  if (said > up_ && said < finished_) running_ = said;
+  wait_status_ = W_EXITCODE(message->exit_code, 0);
+  wall_timer_.cancel();
+  drain_streams();
+  ended_event_.set();
+  return false;
+}
+
+// The runner waits for the answer, so what was printed before is in the pipes, and nothing that comes after it.
+bool Run::take_display(const wire::Frame& frame) {
+  constexpr DisplayCaps kCaps;
+  auto message = wire::decode<wire::Display>(frame.payload);
+  if (message && link_.walls_up && !code_runs()) {  // a thread's, or of an object that is asked about: nobody watches
+    send(wire::make_frame(wire::TaskType::shown, wire::Shown{.number = message->number, .refused = true}));
+    return true;
+  }
+  if (!message || !code_runs() || over_) return false;
+  drain_streams();
+  const std::uint32_t number = message->number;
+  bool refused = false;
+  if (tidy_display(*message)) {
+    display_bytes_ += weight(*message);
+    refused = ++displays_ > kCaps.count || display_bytes_ > kCaps.total.count;
+    displays_truncated_ = displays_truncated_ || refused;
+    if (!refused) {
+      sink_.on_output(
+          {.at_us = us_since(spec_.arrived), .display = std::make_shared<const wire::Display>(std::move(*message))});
+    }
+  }
+  send(wire::make_frame(wire::TaskType::shown, wire::Shown{.number = number, .refused = refused}));
+  return true;
 }
 
 bool Run::handle_setup_failed(const wire::Frame& frame) {

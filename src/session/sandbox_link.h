@@ -31,6 +31,7 @@ class SandboxLink {
   // there is no room for one, so none can be smuggled in.
   bool receive(const std::function<bool(const wire::Frame&)>& handle);
   net::awaitable<bool> readable();
+  void expect_frames_of(std::uint32_t most_bytes) { frames_.set_cap(most_bytes); }
 
   std::uint64_t number = 0;  // as the keeper knows it
   StartedReply started;
@@ -44,7 +45,7 @@ class SandboxLink {
   CgroupMeter meter;
 
  private:
-  wire::FrameBuffer frames_{wire::kMaxRunnerFrame};
+  wire::FrameBuffer frames_{wire::kMaxIdleFrame};
 };
 
 }  // namespace hutch

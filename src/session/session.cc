@@ -200,7 +200,7 @@ net::awaitable<void> Session::run_one(Waiting& one) {
     one.run->session_state = had_sandbox || settings_.persist ? "files_kept" : "lost";
   }
   if (std::exchange(files_touched_, false)) collect_changes(workspace_.get(), known_files_, Look::stamps, Bytes{0});
-  one.run->execution_count = ++execution_count;
+  if (!one.run->is_command) one.run->execution_count = ++execution_count;
   one.run->start();
   cell_record_.reset();
   cell_exits_ = false;
@@ -231,6 +231,7 @@ net::awaitable<void> Session::run_one(Waiting& one) {
   co_await save();  // what the client hears of survives us
   touch();
   one.run->session_expires_ns = expires_ns();
+  if (record.execution_count != 0) execution_count = record.execution_count;
   one.run->finish(std::move(record));
 }
 
@@ -298,6 +299,18 @@ Result<void> Session::give_input(std::string_view text) {
   if (written == static_cast<ssize_t>(text.size())) return {};
   return make_error(ErrorCode::limit, "the program does not read its input, and no more fits")
       .with_hint("send less at once, or wait until it has read what was sent");
+}
+
+net::awaitable<Result<std::string>> Session::ask(wire::Ask question) {
+  const auto self = shared_from_this();
+  touch();
+  if (current_ || !queue_.empty() || working_) co_return make_error(ErrorCode::limit, "something is running");
+  if (!interpreter_ || !interpreter_->usable()) {
+    if (auto opened = co_await open(); !opened) co_return opened.error().error;
+  }
+  const auto interpreter = interpreter_;
+  if (!interpreter) co_return make_error(ErrorCode::disconnected, "the interpreter is gone");
+  co_return co_await interpreter->ask(std::move(question));
 }
 
 net::awaitable<void> Session::end(std::string reason) {

@@ -51,6 +51,8 @@ class Session final : public RunSink, public std::enable_shared_from_this<Sessio
   // A new interpreter; what was queued is still run. Files stay.
   net::awaitable<std::expected<void, StartFailure>> restart();
   Result<void> give_input(std::string_view text);
+  // About variables, completions and the like, while nothing runs.
+  net::awaitable<Result<std::string>> ask(wire::Ask question);
   net::awaitable<void> end(std::string reason);
 
   // For as long as it is held. Starts one when all are at work.

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -55,6 +56,11 @@ class Writer {
   template <class T>
   void put(const std::optional<T>& maybe) {
     put(static_cast<std::uint8_t>(maybe.has_value()));
+    if (maybe) put(*maybe);
+  }
+  template <class T>
+  void put(const std::shared_ptr<const T>& maybe) {
+    put(static_cast<std::uint8_t>(maybe != nullptr));
     if (maybe) put(*maybe);
   }
   template <class A, class B>
@@ -132,6 +138,15 @@ class Reader {
     get(present);
     if (failed_ || !present) return maybe.reset();
     get(maybe.emplace());
+  }
+  template <class T>
+  void get(std::shared_ptr<const T>& maybe) {
+    bool present = false;
+    get(present);
+    if (failed_ || !present) return maybe.reset();
+    const auto made = std::make_shared<T>();
+    get(*made);
+    maybe = made;
   }
   template <class A, class B>
   void get(std::pair<A, B>& pair) {

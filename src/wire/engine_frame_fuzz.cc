@@ -27,10 +27,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     round_trip<Hello>(payload);
     round_trip<RunRequest>(payload);
     round_trip<PutFile>(payload);
-    round_trip<RunCell>(payload);
+    round_trip<CellRequest>(payload);
     round_trip<HelloReply>(payload);
     round_trip<OutputEvent>(payload);
     round_trip<FileMessage>(payload);
+    round_trip<CellReport>(payload);
     round_trip<Record>(payload);
     round_trip<Failed>(payload);
     round_trip<EngineStatus>(payload);

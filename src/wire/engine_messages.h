@@ -12,7 +12,7 @@
 
 namespace hutch::wire {
 
-inline constexpr std::uint32_t kEngineProtocol = 2;
+inline constexpr std::uint32_t kEngineProtocol = 3;
 inline constexpr std::uint32_t kMaxEngineFrame = 24U << 20;
 inline constexpr std::uint32_t kFileChunk = 1U << 20;
 
@@ -65,11 +65,22 @@ struct RunRequest {
   bool cold = false;
   bool on_demand = false;   // not in a sandbox that was made in advance
   bool want_files = false;  // attach a descriptor to every `file`
+  bool as_cell = false;     // a script as one cell: its last value and its displays are told
   std::string fault;        // tests: the name of the set-up step that fails
   template <class A>
   void fields(A& a) {
     a(template_name), a(mode), a(code), a(file_name), a(has_file), a(arguments), a(environment), a(limits);
-    a(weaker_limits), a(cold), a(on_demand), a(want_files), a(fault);
+    a(weaker_limits), a(cold), a(on_demand), a(want_files), a(as_cell), a(fault);
+  }
+};
+
+// One cell of a shell.
+struct CellRequest {
+  std::string code;
+  std::uint64_t timeout_ms = 0;  // 0: the shell's. A cell with its own is whole as it is, and late it is interrupted
+  template <class A>
+  void fields(A& a) {
+    a(code), a(timeout_ms);
   }
 };
 
@@ -93,6 +104,16 @@ struct FileMessage {
   template <class A>
   void fields(A& a) {
     a(entry), a(has_content);
+  }
+};
+
+// How a cell ended; the shell goes on unless it says `exit`.
+struct CellReport {
+  CellStatus status = CellStatus::ok;
+  Record record;
+  template <class A>
+  void fields(A& a) {
+    a(status), a(record);
   }
 };
 

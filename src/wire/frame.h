@@ -21,6 +21,7 @@ class FrameBuffer {
  public:
   explicit FrameBuffer(std::uint32_t cap) : cap_(cap) {}
 
+  void set_cap(std::uint32_t cap) { cap_ = cap; }
   void append(std::string_view bytes) { bytes_.append(bytes); }
 
   // The next whole frame, nothing yet, or an error after which the stream is of no use.

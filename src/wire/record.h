@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -18,11 +19,12 @@ enum class Stream : std::uint8_t { out, err, last = err };
 
 struct OutputEvent {
   Stream stream = Stream::out;
-  std::uint64_t at_us = 0;  // since the request arrived
-  std::string data;         // bytes as the program wrote them
+  std::uint64_t at_us = 0;                 // since the request arrived
+  std::string data;                        // bytes as the program wrote them
+  std::shared_ptr<const Display> display;  // or something to look at, between what was written
   template <class A>
   void fields(A& a) {
-    a(stream), a(at_us), a(data);
+    a(stream), a(at_us), a(data), a(display);
   }
 };
 
@@ -130,6 +132,9 @@ struct Record {
   bool stdout_truncated = false;
   bool stderr_truncated = false;
   bool files_truncated = false;  // more files than the list may hold
+  bool displays_truncated = false;
+  std::uint32_t execution_count = 0;  // of a cell
+  std::optional<Changes> changes;     // to the interpreter's state, by a cell
   std::optional<RunError> error;
   Usage usage;
   Phases phases;
@@ -140,7 +145,8 @@ struct Record {
   template <class A>
   void fields(A& a) {
     a(execution_id), a(status), a(template_name), a(started_at_ns), a(exit_code), a(warm);
-    a(stdout_truncated), a(stderr_truncated), a(files_truncated), a(error), a(usage), a(phases);
+    a(stdout_truncated), a(stderr_truncated), a(files_truncated), a(displays_truncated), a(execution_count), a(changes);
+    a(error), a(usage), a(phases);
     a(steps), a(walls), a(denials), a(notices);
   }
 };

@@ -16,5 +16,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     std::ignore = decode<SetupFailed>((*frame)->payload);
     std::ignore = decode<PythonError>((*frame)->payload);
     std::ignore = decode<CellDone>((*frame)->payload);
+    std::ignore = decode<Display>((*frame)->payload);
+    std::ignore = decode<Changes>((*frame)->payload);
   }
 }

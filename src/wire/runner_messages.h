@@ -12,11 +12,21 @@
 
 namespace hutch::wire {
 
-inline constexpr std::uint32_t kMaxRunnerFrame = 1U << 20;  // what a sandbox may send at once
+inline constexpr std::uint32_t kMaxIdleFrame = 1U << 20;    // what a sandbox may send at once
+inline constexpr std::uint32_t kMaxRunnerFrame = 7U << 20;  // and while its code runs: a picture may be among it
 inline constexpr std::uint32_t kMaxTaskFrame = 16U << 20;   // what we send into a sandbox at once
 
 // Engine to runner.
-enum class TaskType : std::uint8_t { put_file = 1, run_script, open_shell, run_cell, run_in_session, open_porter };
+enum class TaskType : std::uint8_t {
+  put_file = 1,
+  run_script,
+  open_shell,
+  run_cell,
+  run_in_session,
+  open_porter,
+  shown,
+  ask
+};
 
 // One piece of a file for /workspace; pieces of one file follow each other.
 struct PutFile {
@@ -39,9 +49,10 @@ struct RunScript {
   bool has_file = false;               // file_name exists in the workspace: set __file__ and sys.path[0] from it
   std::vector<std::string> arguments;  // sys.argv[1:]
   Environment environment;             // added to the template's
+  bool as_cell = false;                // one cell: its last value and its displays are told
   template <class A>
   void fields(A& a) {
-    a(code), a(file_name), a(has_file), a(arguments), a(environment);
+    a(code), a(file_name), a(has_file), a(arguments), a(environment), a(as_cell);
   }
 };
 
@@ -78,6 +89,31 @@ struct RunInSession {
   }
 };
 
+// Every `display` is answered, so that what is printed after it comes after it.
+struct Shown {
+  std::uint32_t number = 0;
+  bool refused = false;
+  template <class A>
+  void fields(A& a) {
+    a(number), a(refused);
+  }
+};
+
+enum class AskKind : std::uint8_t { complete, inspect, variables, preview, last = preview };
+
+// A question about the interpreter's state, between cells.
+struct Ask {
+  AskKind what = AskKind::variables;
+  std::string code;
+  std::uint32_t cursor = 0;  // in characters
+  std::string name;
+  std::uint32_t detail = 0;
+  template <class A>
+  void fields(A& a) {
+    a(what), a(code), a(cursor), a(name), a(detail);
+  }
+};
+
 // Become the one who changes files for the file API; wire/porter_messages.h follows.
 struct OpenPorter {
   template <class A>
@@ -94,6 +130,9 @@ enum class RunnerType : std::uint8_t {
   rested = 69,  // made in advance, rehearsed, ready for a task; no payload
   finished = 70,
   input_wanted = 71,  // a cell reads input that is live; no payload
+  display = 72,
+  changes = 73,
+  answer = 74,  // to `ask`: the payload is JSON
 };
 
 // Every wall is up. Carries the monotonic time at which each step of joining ended, for `--explain`.
@@ -140,10 +179,52 @@ enum class CellStatus : std::uint8_t { ok, error, incomplete, exit, last = exit 
 
 struct CellDone {
   CellStatus status = CellStatus::ok;
-  std::uint8_t exit_code = 0;  // of a command, or of the whole shell
+  std::uint8_t exit_code = 0;         // of a command, or of the whole shell
+  std::uint32_t execution_count = 0;  // which cell of its interpreter it was; 0 for a command
   template <class A>
   void fields(A& a) {
-    a(status), a(exit_code);
+    a(status), a(exit_code), a(execution_count);
+  }
+};
+
+enum class DisplayKind : std::uint8_t { display, result, update, clear, last = clear };
+
+// Something to look at, in one or more representations: text as UTF-8, pictures as bytes, JSON as text.
+struct Display {
+  std::uint32_t number = 0;
+  DisplayKind kind = DisplayKind::display;
+  std::string id;     // by which it can be updated
+  bool wait = false;  // clear: when the next one comes
+  std::vector<std::pair<std::string, std::string>> items;
+  std::string metadata;  // a JSON object, or nothing
+  template <class A>
+  void fields(A& a) {
+    a(number), a(kind), a(id), a(wait), a(items), a(metadata);
+  }
+};
+
+enum class VariableChange : std::uint8_t { created, changed, removed, last = removed };
+
+struct Variable {
+  std::string name;
+  VariableChange change = VariableChange::created;
+  std::string type;
+  std::string summary;
+  template <class A>
+  void fields(A& a) {
+    a(name), a(change), a(type), a(summary);
+  }
+};
+
+// What a cell did to the interpreter's state.
+struct Changes {
+  std::vector<Variable> variables;
+  bool more = false;
+  std::string directory;  // the new working directory, or nothing
+  std::vector<std::string> packages;
+  template <class A>
+  void fields(A& a) {
+    a(variables), a(more), a(directory), a(packages);
   }
 };
 

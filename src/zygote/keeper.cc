@@ -5,6 +5,7 @@
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -84,6 +85,7 @@ void leave_soon_after_the_engine() {
 
 [[noreturn]] void run_keeper(const KeeperOptions& options, Found found, UniqueFd engine) {
   ::prctl(PR_SET_NAME, "hutch-keeper", 0, 0, 0);
+  if (options.priority) ::setpriority(PRIO_PROCESS, 0, *options.priority);
   leave_soon_after_the_engine();
   ::setsid();
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE}) ::signal(signal, SIG_IGN);
@@ -97,7 +99,8 @@ void leave_soon_after_the_engine() {
     hello.hint = tools.error().hint;
   }
   send_packet(engine.get(), KeeperReplyKind::hello, hello, {});
-  if (tools) KeeperLoop(options, std::move(*tools), std::move(engine)).run();
+  // Never destroyed: when run() returns, everything it made is gone, and the kernel is quicker with the rest.
+  if (tools) std::make_unique<KeeperLoop>(options, std::move(*tools), std::move(engine)).release()->run();
   ::_exit(0);
 }
 

@@ -5,6 +5,7 @@
 
 #include <sys/types.h>
 
+#include <optional>
 #include <vector>
 
 #include "base/result.h"
@@ -18,6 +19,7 @@ struct KeeperOptions {
   std::vector<Template> templates;
   std::string cgroup_override;  // tests: a subtree to use instead of the one we would find
   bool prepare = false;         // the first template's root and a shell, before anybody asks
+  std::optional<int> priority;  // of the keeper and of what it makes, where the engine's own is another
   bool sweep = true;  // remove what a dead engine left; one that lives for a single run does not take the time
 };
 

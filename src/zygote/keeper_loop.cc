@@ -39,16 +39,21 @@ KeeperLoop::KeeperLoop(const KeeperOptions& options, KeeperTools tools, UniqueFd
   signals_.reset(::signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK));
 }
 
-// For the one request that is on its way: its root is built in a child while we make the control group. What fails here
-// is tried again, and told, when it comes.
+// For the one request that is on its way: its root is built in a child while another makes the rest of a shell. What
+// fails here is tried again, and told, when it comes.
 void KeeperLoop::prepare() {
   auto& prepared = prepared_[0];
   if (auto root = RootBirth::begin(options_.templates[0])) prepared.root = std::move(*root);
-  if (tools_.cgroups) {
-    auto group = tools_.cgroups->create(next_group_++);
-    if (group && group->apply(Limits{})) next_cgroup_ = std::move(*group);
+  Step failed = Step::none;
+  auto birth = begin_shell(0, Limits{}, tools_.cgroups.has_value(), Step::none, failed);
+  const auto ready = prepare_template(prepared, options_.templates[0], {.warm = false});
+  if (!birth) return;  // the request will meet the same trouble, and report it
+  if (ready) {
+    birth->give_root(prepared.mounts.get());
+    prepared.next_spare = std::move(*birth);
+  } else {
+    std::ignore = birth->finish(failed);  // without a root it gives up
   }
-  if (prepare_template(prepared, options_.templates[0], {.warm = false})) prepared.spare_wanted = 1;
 }
 
 void KeeperLoop::run() {
@@ -111,7 +116,6 @@ void KeeperLoop::take_everything_apart() {
     if (!std::exchange(sandbox.released, true)) dying_.push_back(run);
     sandbox.shell.kill();
   }
-  next_cgroup_.reset();
   const std::uint64_t deadline = kernel::monotonic_ns() + kTimeToLeaveNs;
   while (!sandboxes_.empty() && kernel::monotonic_ns() < deadline) {
     pollfd child{.fd = signals_.get(), .events = POLLIN, .revents = 0};

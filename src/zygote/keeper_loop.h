@@ -125,7 +125,6 @@ class KeeperLoop {
   UniqueFd engine_;
   UniqueFd signals_;
   std::uint64_t next_group_ = 1;
-  std::optional<Cgroup> next_cgroup_;                           // made in advance
   std::vector<Prepared> prepared_;                              // one per template
   std::map<std::uint64_t, Sandbox> sandboxes_;                  // by the engine's number
   std::map<std::uint64_t, Guest> guests_;                       // by the engine's number

@@ -66,7 +66,6 @@ Result<void> KeeperLoop::prepare_template(Prepared& prepared, const Template& so
 
 void KeeperLoop::begin(const StartRequest& request) {
   if (request.into != 0) return begin_guest(request);
-  if (options_.prepare) prepared_[request.template_index].spare_wanted = 0;  // this is the one it was made for
   bool was_ready = false;
   Step failed = Step::none;
   auto shell = take_shell(request, was_ready, failed);
@@ -150,10 +149,7 @@ Result<ShellBirth> KeeperLoop::begin_shell(std::uint32_t index, const Limits& li
   if (with_cgroup) {
     failed = Step::cgroup;
     if (fault == Step::cgroup) return system_error(EIO).during("create the control group");
-    group = std::exchange(next_cgroup_, std::nullopt);
-    if (!group) {
-      HUTCH_TRY(group, tools_.cgroups->create(next_group_++));
-    }
+    HUTCH_TRY(group, tools_.cgroups->create(next_group_++));
     HUTCH_TRY(group->apply(limits));
   }
   ShellSource source{.template_mounts = prepared_[index].mounts.get(),

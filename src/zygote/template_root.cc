@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <sys/mount.h>
+#include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -10,8 +11,6 @@
 
 #include <array>
 #include <cerrno>
-#include <fstream>
-#include <sstream>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -98,21 +97,19 @@ Result<void> write_file(int root, const std::string& path, std::string_view text
   return {};
 }
 
-std::string read_host_file(const std::string& path) {
-  const std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return std::move(text).str();
+// Without a detour through our own memory. A file that the host does not have is not there inside either.
+Result<void> copy_host_file(int root, const std::string& path) {
+  const UniqueFd from{::open(("/" + path).c_str(), O_RDONLY | O_CLOEXEC)};
+  if (!from) return {};
+  const UniqueFd to{::openat(root, path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644)};
+  ssize_t copied = to ? 1 : -1;
+  while (copied > 0) copied = ::sendfile(to.get(), from.get(), nullptr, 1U << 30);
+  if (copied < 0) return system_error(errno).during("copy /" + path);
+  return {};
 }
 
-struct Skeleton {
-  std::string loader_cache;
-  std::string local_time;
-  std::string mime_types;
-};
-
 // The files of /etc that programs expect, none of them the host's own accounts or names.
-Result<void> write_skeleton(int root, const Skeleton& host) {
+Result<void> write_skeleton(int root) {
   for (const std::string path : {"etc", "dev/shm", "proc", "tmp", "workspace", "opt/hutch", "var/tmp"}) {
     HUTCH_TRY(make_directories(root, path));
   }
@@ -124,9 +121,9 @@ Result<void> write_skeleton(int root, const Skeleton& host) {
   HUTCH_TRY(write_file(root, "etc/hosts", "127.0.0.1 localhost hutch\n::1 localhost\n"));
   HUTCH_TRY(write_file(root, "etc/hostname", "hutch\n"));
   HUTCH_TRY(write_file(root, "etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files\n"));
-  HUTCH_TRY(write_file(root, "etc/ld.so.cache", host.loader_cache));
-  if (!host.local_time.empty()) HUTCH_TRY(write_file(root, "etc/localtime", host.local_time));
-  if (!host.mime_types.empty()) HUTCH_TRY(write_file(root, "etc/mime.types", host.mime_types));
+  for (const std::string path : {"etc/ld.so.cache", "etc/localtime", "etc/mime.types"}) {
+    HUTCH_TRY(copy_host_file(root, path));
+  }
   for (const std::string name : {"bin", "sbin", "lib", "lib32", "lib64"}) {
     std::array<char, 256> target{};
     const ssize_t size = ::readlink(("/" + name).c_str(), target.data(), target.size() - 1);
@@ -160,10 +157,6 @@ Result<void> place(int root, const Piece& piece) {
 Result<void> build(const Template& source) {
   if (::unshare(CLONE_NEWNS) != 0) return system_error(errno).during("new mount namespace");
   HUTCH_TRY(const auto pieces, take_pieces(source));
-  const Skeleton host{.loader_cache = read_host_file("/etc/ld.so.cache"),
-                      .local_time = read_host_file("/etc/localtime"),
-                      .mime_types = read_host_file("/etc/mime.types")};
-
   const UniqueFd fs{::fsopen("tmpfs", FSOPEN_CLOEXEC)};
   if (!fs || ::fsconfig(fs.get(), FSCONFIG_SET_STRING, "mode", "0755", 0) != 0 ||
       ::fsconfig(fs.get(), FSCONFIG_CMD_CREATE, nullptr, nullptr, 0) != 0) {
@@ -174,7 +167,7 @@ Result<void> build(const Template& source) {
   if (!mount || ::move_mount(mount.get(), "", AT_FDCWD, "/tmp", MOVE_MOUNT_F_EMPTY_PATH) != 0) {
     return system_error(errno).during("mount the root");
   }
-  HUTCH_TRY(write_skeleton(mount.get(), host));
+  HUTCH_TRY(write_skeleton(mount.get()));
   for (const auto& piece : pieces) HUTCH_TRY(place(mount.get(), piece));
   HUTCH_TRY(set_flags(mount.get(), kSystemFlags, 0));
 

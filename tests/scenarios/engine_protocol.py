@@ -8,7 +8,7 @@ import os
 import socket
 import struct
 
-PROTOCOL = 2
+PROTOCOL = 3
 HELLO, RUN, PUT_FILE, GO, CELL, INTERRUPT, CANCEL, STATUS, STOP = range(1, 10)
 HELLO_REPLY, OUTPUT, FILE, CELL_DONE, FINISHED, FAILED, STATUS_REPLY = range(64, 71)
 MOST_FRAME = 24 << 20
@@ -29,6 +29,10 @@ def text(value: str | bytes) -> bytes:
 
 def frame(kind: int, payload: bytes = b"") -> bytes:
     return struct.pack("<IB", len(payload) + 1, kind) + payload
+
+
+def cell(code: str, timeout_ms: int = 0) -> bytes:
+    return frame(CELL, text(code) + struct.pack("<Q", timeout_ms))
 
 
 class Reader:
@@ -84,11 +88,23 @@ def read_error(r: Reader) -> dict:
     return error
 
 
+def read_changes(r: Reader) -> dict:
+    variables = r.list(lambda: (r.text(), ("created", "changed", "removed")[r.number("B")], r.text(), r.text()))
+    return {"variables": variables, "more": r.flag(), "cwd": r.text(), "packages": r.list(r.text)}
+
+
+def read_display(r: Reader) -> dict:
+    return {"number": r.number("I"), "kind": ("display", "result", "update", "clear")[r.number("B")], "id": r.text(),
+            "wait": r.flag(), "items": dict(r.list(lambda: (r.text(), r.bytes()))), "metadata": r.text()}
+
+
 def read_record(data: bytes) -> dict:
     r = Reader(data)
     record = {"execution_id": r.text(), "status": ("ok", "error", "timeout", "cancelled")[r.number("B")],
               "template": r.text(), "started_at_ns": r.number("q"), "exit_code": r.number("i"), "warm": r.flag(),
-              "stdout_truncated": r.flag(), "stderr_truncated": r.flag(), "files_truncated": r.flag()}
+              "stdout_truncated": r.flag(), "stderr_truncated": r.flag(), "files_truncated": r.flag(),
+              "displays_truncated": r.flag(), "execution_count": r.number("I")}
+    record["changes"] = r.optional(lambda: read_changes(r))
     record["error"] = r.optional(lambda: read_error(r))
     record["usage"] = {name: r.number("Q") for name in ("wall_us", "cpu_us", "peak_memory", "scratch", "output")}
     record["usage"]["memory_source"] = r.text()
@@ -150,6 +166,7 @@ class Request:
     cold: bool = False
     on_demand: bool = False
     want_files: bool = False
+    as_cell: bool = False
     fault: str = ""
 
     def encode(self) -> bytes:
@@ -157,7 +174,8 @@ class Request:
             text(self.template), bytes((self.mode,)), text(self.code), text(self.file_name), bytes((self.has_file,)),
             struct.pack("<I", len(self.arguments)), *map(text, self.arguments),
             struct.pack("<I", len(self.environment)), *(text(a) + text(b) for a, b in self.environment),
-            self.limits.encode(), bytes((self.weaker, self.cold, self.on_demand, self.want_files)), text(self.fault)))
+            self.limits.encode(), bytes((self.weaker, self.cold, self.on_demand, self.want_files, self.as_cell)),
+            text(self.fault)))
 
 
 @dataclasses.dataclass
@@ -167,6 +185,7 @@ class Outcome:
     out: bytes = b""
     err: bytes = b""
     files: dict = dataclasses.field(default_factory=dict)
+    displays: list = dataclasses.field(default_factory=list)
 
 
 class Client:
@@ -254,8 +273,11 @@ class Client:
             if kind == OUTPUT:
                 r = Reader(payload)
                 stream, _, data = r.number("B"), r.number("Q"), r.bytes()
+                display = r.optional(lambda: read_display(r))
                 r.end()
-                if stream == 0:
+                if display is not None:
+                    result.displays.append(display)
+                elif stream == 0:
                     result.out += data
                 else:
                     result.err += data

@@ -57,9 +57,6 @@ class Life(InSession):
                          ("kept", "ZeroDivisionError", 2))
         self.assertEqual(session.run("print(x)")["stdout"], "1\n")
 
-    def test_the_value_of_the_last_expression_is_shown(self):
-        self.assertIn("42", self.open().run("x = 6\nx * 7")["stdout"])
-
     def test_commands_run_in_a_shell(self):
         session = self.open(env={"COLOR": "blue"})
         session.run("open('a.txt', 'w').write('one\\n')")

@@ -143,7 +143,7 @@ class Output(Scenario):
         used = self.check_limit(error, "output", 8 << 20, "bytes")
         self.assertGreater(used, 8 << 20)
         self.assertEqual(len(record["stdout"]), 8 << 20)
-        self.assertEqual(record["truncated"], {"stdout": True, "stderr": False, "files": False})
+        self.assertEqual(record["truncated"], {"stdout": True, "stderr": False, "files": False, "displays": False})
         self.assertLess(record["usage"]["wall_ms"], 10_000)
 
     def test_both_streams_share_one_limit(self):

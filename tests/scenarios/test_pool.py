@@ -181,7 +181,7 @@ class Capacity(Scenario):
         shells = [self.connect() for _ in range(2)]
         for shell in shells:
             shell.begin(protocol.Request(mode=1))
-            shell.send(protocol.frame(protocol.CELL, protocol.text("x = 1")))
+            shell.send(protocol.cell("x = 1"))
             self.assertEqual(shell.receive()[0], protocol.CELL_DONE)
         self.assertEqual(self.home.status()["sessions"], 2)
         self.assertEqual(self.connect().run(protocol.Request("print(4)")).out, b"4\n")
@@ -195,7 +195,7 @@ class Capacity(Scenario):
         ends = {}
 
         def run(number: int) -> None:
-            shells[number].send(protocol.frame(protocol.CELL, protocol.text("import time; time.sleep(0.3)")))
+            shells[number].send(protocol.cell("import time; time.sleep(0.3)"))
             assert shells[number].receive()[0] == protocol.CELL_DONE
             ends[number] = time.monotonic()
 

@@ -13,6 +13,7 @@ SHAPE = {
     "execution_id": str, "status": str, "language": str, "template": str, "started_at": str, "exit_code": int,
     "start": str, "stdout": str, "stderr": str, "truncated": dict, "error": (dict, type(None)), "files": list,
     "usage": dict, "phases": dict, "walls": list, "denials": list, "steps": list, "notices": list, "events": list,
+    "result": (dict, type(None)), "displays": list, "changes": (dict, type(None)),
 }
 USAGE = {"wall_ms", "cpu_ms", "cpu_percent", "peak_memory_bytes", "memory_source", "scratch_bytes", "output_bytes"}
 PHASES = {"setup_ms", "validation_ms", "execution_ms", "collection_ms", "total_ms"}

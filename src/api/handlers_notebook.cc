@@ -1,0 +1,199 @@
+// Notebooks: run as a whole in a session of their own, and a session as a notebook.
+#include <algorithm>
+#include <boost/asio/bind_executor.hpp>
+#include <boost/json.hpp>
+#include <ranges>
+
+#include "api/json_text.h"
+#include "api/notebook_parameters.h"
+#include "api/notebook_record.h"
+#include "api/notebook_run.h"
+#include "api/run_request.h"
+#include "api/session_access.h"
+#include "base/utf8.h"
+
+namespace hutch {
+namespace {
+
+namespace json = boost::json;
+
+constexpr std::size_t kDepthAround = 1;           // the body's own
+constexpr std::size_t kMostDownload = 64U << 20;  // of stored runs that go into one notebook
+constexpr std::size_t kPage = 100;
+constexpr auto kLongestCell = std::chrono::hours(24);  // its own limit is much shorter
+
+struct NotebookAsked {
+  Notebook notebook = Notebook::make();
+  NotebookOptions options;
+  SessionAsked session;
+  std::optional<std::chrono::milliseconds> timeout;  // of each cell
+};
+
+ApiError bad_notebook(const Error& error) { return bad_request(error.message, error.hint); }
+
+// What a session is asked for is read as for a session.
+Api<SessionAsked> read_session_part(const json::object& body, const Daemon& daemon, const Key& key) {
+  json::object part;
+  for (const std::string_view name : {"template", "mode", "env", "limits"}) {
+    if (const auto* value = body.if_contains(name)) part[name] = *value;
+  }
+  return read_session(part, daemon.settings, key);
+}
+
+Api<NotebookAsked> read_asked(json::object body, const Daemon& daemon, const Key& key) {
+  NotebookAsked asked;
+  auto session = read_session_part(body, daemon, key);
+  if (!session) return std::unexpected(session.error());
+  asked.session = std::move(*session);
+  JsonFields fields(body, "");
+  for (const std::string_view name : {"template", "mode", "env", "limits"}) fields.value(name);
+  fields.boolean("allow_errors", asked.options.allow_errors);
+  bool hutch_data = false;
+  fields.boolean("hutch_data", hutch_data);
+  asked.options.data = hutch_data ? HutchData::keep : HutchData::leave_out;
+  double timeout = 0;
+  const double most = static_cast<double>(daemon.settings.engine.wall_ceiling.count()) / 1000.0;
+  if (fields.number("timeout", timeout, 0.1, most)) {
+    asked.timeout = std::chrono::milliseconds(static_cast<std::int64_t>(timeout * 1000));
+  }
+  const json::object* parameters = fields.object("parameters");
+  const json::object* notebook = fields.object("notebook");
+  if (notebook == nullptr) fields.refuse("notebook is missing");
+  if (auto done = fields.finish(); !done) return std::unexpected(done.error());
+  const json::object given = parameters != nullptr ? *parameters : json::object{};
+  auto read = Notebook::from_document(std::move(body["notebook"].get_object()));
+  if (!read) return std::unexpected(bad_notebook(read.error()));
+  if (auto checked = check_language(*read); !checked) return std::unexpected(bad_notebook(checked.error()));
+  if (auto put = inject_parameters(*read, given); !put) return std::unexpected(bad_request(put.error().message));
+  asked.notebook = std::move(*read);
+  return asked;
+}
+
+wire::Record record_of(const LiveRun& cell) {
+  if (cell.record()) return *cell.record();
+  wire::Record record;
+  const ApiError error = cell.failure() ? from_failure(*cell.failure()) : ApiError{.message = "The cell did not run."};
+  record.error = wire::RunError{.category = error.category, .code = error.code, .message = error.message};
+  return record;
+}
+
+// Nothing when every cell that could be run was; otherwise why the daemon would not go on.
+net::awaitable<Handled> run_cells(Request& request, Session& session, NotebookRun& run,
+                                  std::optional<std::chrono::milliseconds> timeout) {
+  Daemon& daemon = request.daemon;
+  while (auto source = run.next()) {
+    if (run.cells_run() > 0 && (daemon.stopping() || daemon.budget_used(request.caller) >= 1)) {
+      HUTCH_API_CHECK(daemon.may_run(request.caller));
+    }
+    auto cell = daemon.hub.run_in(session, {.what = {.code = std::move(*source)}, .timeout = timeout});
+    if (!cell) co_return std::unexpected(from_error(cell.error()));
+    co_await (*cell)->wait_finished(Clock::now() + kLongestCell);
+    for (const auto& event : (*cell)->output()) run.add(event);
+    const bool lives = (*cell)->record() && (*cell)->session_state == "kept";
+    run.finish(record_of(**cell), lives ? AfterCell::interpreter_lives : AfterCell::interpreter_gone);
+  }
+  co_return Handled{};
+}
+
+json::value failure_value(const NotebookRun& run) {
+  if (!run.failure()) return nullptr;
+  const auto& [cell, error] = *run.failure();
+  json::array traceback;
+  for (const auto& line : error.traceback) traceback.emplace_back(line);
+  return json::object{{"cell", cell + 1},
+                      {"cell_id", run.notebook().cell(cell).at("id")},
+                      {"ename", error.name},
+                      {"evalue", error.value},
+                      {"traceback", std::move(traceback)}};
+}
+
+// Newest first, without what they left.
+Api<std::vector<StoredRun>> stored_runs(Request& request, const std::string& session_id) {
+  std::vector<StoredRun> runs;
+  RunFilter filter{.session_id = session_id, .limit = kPage};
+  while (runs.size() < kMostCells) {
+    auto page = request.daemon.stores.runs.list(request.caller.key.id, filter);
+    if (!page) return std::unexpected(ApiError{.message = "The runs cannot be read."});
+    for (auto& run : *page) runs.push_back(std::move(run));
+    if (page->size() < kPage) break;
+    filter.before = runs.back().id;
+  }
+  return runs;
+}
+
+void add_cell(Notebook& notebook, NotebookOutputs& outputs, const std::string& id, const StoredCell& cell) {
+  const std::size_t index = notebook.size();
+  notebook.insert(index, {.source = cell.code, .id = id});
+  outputs.begin(index);
+  for (const auto& event : cell.events) outputs.add(event);
+  std::ignore = outputs.end(cell.record);
+}
+
+wire::OutputEvent left_out() {
+  return {.stream = wire::Stream::err,
+          .data = "[hutch: these outputs were left out, the notebook would be too large]\n"};
+}
+
+}  // namespace
+
+net::awaitable<Handled> run_notebook(Request& request) {
+  Daemon& daemon = request.daemon;
+  HUTCH_API_CHECK(request.only({}));
+  HUTCH_API_TRY(auto body, co_await read_json(request.exchange,
+                                              std::min<std::size_t>(daemon.settings.most_body, kMostNotebookBytes),
+                                              kMostNotebookDepth + kDepthAround));
+  HUTCH_API_TRY(auto asked, read_asked(std::move(body), daemon, request.caller.key));
+  HUTCH_API_CHECK(daemon.may_run(request.caller));
+  const auto began = Clock::now();
+  HUTCH_API_TRY(const auto session, co_await start_session(request, std::move(asked.session)));
+  NotebookRun run(std::move(asked.notebook), asked.options);
+  auto stopped = co_await run_cells(request, *session, run, asked.timeout);
+  co_await daemon.hub.end_session(session, "its notebook is over");
+  if (!stopped) co_return std::unexpected(std::move(stopped).error());
+  const bool good = run.complete() && (asked.options.allow_errors || !run.failure());
+  const auto wall = std::chrono::duration<double, std::milli>(Clock::now() - began).count();
+  json::object answer{{"status", good ? "ok" : "error"},
+                      {"template", session->settings().template_name},
+                      {"session_id", session->settings().id},
+                      {"cells", run.cells_to_run()},
+                      {"cells_run", run.cells_run()},
+                      {"cells_failed", run.cells_failed()},
+                      {"wall_ms", wall},
+                      {"error", failure_value(run)}};
+  answer["notebook"] = std::move(run).take_notebook().take_document();
+  co_await request.exchange.answer({.body = json_text(answer)});
+  co_return Handled{};
+}
+
+// Its variables may be gone, and the session too: what it ran is still known.
+net::awaitable<Handled> download_notebook(Request& request) {
+  Daemon& daemon = request.daemon;
+  HUTCH_API_CHECK(request.only({}));
+  const auto session = find_session(request);
+  HUTCH_API_TRY(auto runs, stored_runs(request, request.parameters[0]));
+  if (!session && runs.empty()) co_return std::unexpected(session.error());
+  Notebook notebook = Notebook::make();
+  NotebookOutputs outputs(notebook, HutchData::leave_out);
+  std::size_t bytes = 0;
+  for (auto& one : std::views::reverse(runs)) {
+    if (one.status == "queued" || one.status == "running") continue;
+    const auto stored = daemon.stores.runs.get(one.id, request.caller.key.id);
+    if (!stored || !*stored) continue;
+    bytes += (*stored)->record.size() + (*stored)->events.size();
+    // A large one would hold up others.
+    auto& workers = daemon.engine.workers().get();
+    co_await net::post(workers, net::bind_executor(workers, net::use_awaitable));
+    if (auto cell = read_stored_cell((*stored)->record, (*stored)->events)) {
+      if (bytes > kMostDownload) cell->events.assign(1, left_out());
+      add_cell(notebook, outputs, one.id, *cell);
+    }
+    co_await net::post(daemon.engine.executor(), net::use_awaitable);
+  }
+  co_await request.exchange.answer(
+      {.body = notebook.text(),
+       .content_type = "application/x-ipynb+json",
+       .headers = {{"Content-Disposition", "attachment; filename=\"" + request.parameters[0] + ".ipynb\""}}});
+  co_return Handled{};
+}
+
+}  // namespace hutch

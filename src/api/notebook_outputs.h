@@ -1,0 +1,65 @@
+// What cells wrote and showed, as the outputs of a notebook: by Jupyter's rules for streams, displays that change later
+// and outputs that are cleared.
+#pragma once
+
+#include <boost/json/object.hpp>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "api/notebook.h"
+#include "wire/record.h"
+
+namespace hutch {
+
+// What stopped a cell, in Jupyter's words.
+struct CellError {
+  std::string name;
+  std::string value;
+  std::vector<std::string> traceback;  // lines
+};
+
+// Where in a text that ends with it the traceback of this error begins, with the errors that led to it.
+std::optional<std::size_t> find_traceback(std::string_view text, const wire::PythonError& python);
+
+enum class HutchData : bool { leave_out, keep };  // representations that only Hutch knows
+
+class NotebookOutputs {
+ public:
+  NotebookOutputs(Notebook& notebook, HutchData data) : notebook_(notebook), data_(data) {}
+
+  // One cell after the other; a cell that begins forgets what it showed before.
+  void begin(std::size_t cell);
+  void add(const wire::OutputEvent& event);
+  // What Python wrote about the error moves from its standard error into an output of its own.
+  std::optional<CellError> end(const wire::Record& record);
+
+ private:
+  struct Output {
+    std::string stream;          // "stdout", "stderr", or nothing
+    std::string text;            // of a stream
+    boost::json::object object;  // of everything else
+    std::string display_id;
+  };
+
+  void clear_if_due();
+  void add_text(wire::Stream stream, std::string_view bytes);
+  void add_display(const wire::Display& display);
+  void update(const boost::json::object& data, const std::string& display_id);
+  std::vector<std::string> take_traceback(const wire::PythonError& python);
+  CellError describe(const wire::RunError& error, std::int32_t exit_code);
+
+  Notebook& notebook_;
+  HutchData data_;
+  std::size_t cell_ = 0;
+  bool clear_first_ = false;
+  std::string carried_[2];  // the beginning of a character, by stream
+  std::vector<Output> outputs_;
+  std::map<std::string, std::set<std::size_t>, std::less<>> shown_in_;  // cells, by display
+  std::map<std::size_t, std::vector<std::string>> ids_;                 // of the outputs of cells that showed such
+};
+
+}  // namespace hutch

@@ -1,0 +1,57 @@
+#include "session/display_rules.h"
+
+#include <gtest/gtest.h>
+
+namespace hutch {
+namespace {
+
+using Items = std::vector<std::pair<std::string, std::string>>;
+
+Items tidied(Items items) {
+  wire::Display display{.items = std::move(items)};
+  tidy_display(display);
+  return display.items;
+}
+
+TEST(DisplayRules, KeepsWhatIsListedAndDropsTheRest) {
+  EXPECT_EQ(tidied({{"text/plain", "a"}, {"text/x-own", "b"}, {"application/x-sh", "c"}}),
+            (Items{{"text/plain", "a"}}));
+  EXPECT_EQ(tidied({{"TEXT/PLAIN", "a"}, {"text/plain; charset=x", "b"}, {"", "c"}}), Items{});
+}
+
+TEST(DisplayRules, EachTypeOnce) {
+  EXPECT_EQ(tidied({{"text/plain", "first"}, {"text/plain", "second"}}), (Items{{"text/plain", "first"}}));
+}
+
+TEST(DisplayRules, TextBecomesValidUtf8) {
+  EXPECT_EQ(tidied({{"text/html", "a\xff z"}}), (Items{{"text/html", "a\xEF\xBF\xBD z"}}));
+}
+
+TEST(DisplayRules, JsonThatIsNotTextIsDropped) { EXPECT_EQ(tidied({{"application/json", "\"\xff\""}}), Items{}); }
+
+TEST(DisplayRules, PicturesMustBeginAsSuch) {
+  const std::string png = "\x89PNG\r\n\x1a\n rest";
+  EXPECT_EQ(tidied({{"image/png", png}}), (Items{{"image/png", png}}));
+  EXPECT_EQ(tidied({{"image/png", "<svg/>"}, {"image/jpeg", png}, {"image/gif", ""}, {"application/pdf", "PDF"}}),
+            Items{});
+  EXPECT_EQ(tidied({{"image/gif", "GIF89a.."}}).size(), 1U);
+}
+
+TEST(DisplayRules, ADisplayOfNothingIsNone) {
+  wire::Display display{.items = {{"text/x-own", "b"}}};
+  EXPECT_FALSE(tidy_display(display));
+  wire::Display clear{.kind = wire::DisplayKind::clear};
+  EXPECT_TRUE(tidy_display(clear));
+}
+
+TEST(DisplayRules, IdAndMetadataAreBounded) {
+  wire::Display display{.id = std::string(255, 'a') + "\xE2\x82\xAC",
+                        .items = {{"text/plain", "a"}},
+                        .metadata = std::string(70'000, ' ')};
+  EXPECT_TRUE(tidy_display(display));
+  EXPECT_EQ(display.id, std::string(255, 'a'));
+  EXPECT_TRUE(display.metadata.empty());
+}
+
+}  // namespace
+}  // namespace hutch
