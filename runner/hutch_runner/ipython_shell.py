@@ -103,6 +103,7 @@ class IPythonShell(Shell):
         self._shell.init_user_ns()
         for name in ("exit", "quit"):  # those that Python has will do
             self._shell.user_ns[name] = getattr(builtins, name)
+            self._shell.user_ns_hidden[name] = self._shell.user_ns[name]
 
     def _prepare_displays(self) -> None:
         """IPython's own functions publish through our classes."""

@@ -170,13 +170,13 @@ struct Listing {
   bool truncated = false;
 };
 
-Listing list(Session& session, const std::string& top, bool recursive) {
+Listing list(int workspace, const std::string& top, bool recursive) {
   Listing listing;
   std::deque<std::pair<std::string, std::size_t>> pending{{top, 0}};
   while (!pending.empty()) {
     const auto [path, depth] = std::move(pending.front());
     pending.pop_front();
-    UniqueFd opened = open_beneath(session.workspace(), path, O_RDONLY | O_DIRECTORY);
+    UniqueFd opened = open_beneath(workspace, path, O_RDONLY | O_DIRECTORY);
     const int directory_fd = opened.get();
     DIR* directory = opened ? ::fdopendir(opened.get()) : nullptr;
     if (directory == nullptr) continue;
@@ -249,7 +249,12 @@ net::awaitable<Handled> watch(Request& request, std::shared_ptr<Session> session
   if (request.exchange.request().method == Method::head) co_return Handled{};
   const std::string prefix = request.parameters[1].empty() ? "" : request.parameters[1] + "/";
   FileStamps known;
-  std::ignore = collect_changes(session->workspace(), known, Look::stamps, Bytes{0});
+  const auto look = [&request, &known](Session& at) -> net::awaitable<Collection> {
+    const UniqueFd workspace = at.share_workspace();
+    co_return co_await request.daemon.engine.workers().run(
+        [&workspace, &known] { return collect_changes(workspace.get(), known, Look::stamps, Bytes{0}); });
+  };
+  co_await look(*session);
   net::steady_timer timer(request.daemon.engine.executor());
   boost::system::error_code ignored;
   std::uint64_t number = 0;
@@ -262,7 +267,8 @@ net::awaitable<Handled> watch(Request& request, std::shared_ptr<Session> session
     co_await timer.async_wait(net::redirect_error(net::use_awaitable, ignored));
     session->touch();
     std::string text;
-    for (auto& file : collect_changes(session->workspace(), known, Look::stamps, Bytes{0}).files) {
+    const Collection changed = co_await look(*session);
+    for (const auto& file : changed.files) {
       if (!file.entry.path.starts_with(prefix)) continue;
       json::object entry = file_object(file.entry);
       json::object event{{"seq", ++number},
@@ -353,10 +359,13 @@ net::awaitable<Handled> get_file(Request& request) {
   }
   if (watched) co_return co_await watch(request, session);
   if (directory) {
-    auto listing = list(*session, path, recursive);
-    co_await request.exchange.answer(
-        {.body = json_text(
-             json::object{{"path", path}, {"entries", std::move(listing.entries)}, {"truncated", listing.truncated}})});
+    const UniqueFd workspace = session->share_workspace();
+    auto text = co_await request.daemon.engine.workers().run([&workspace, &path, recursive] {
+      auto listing = list(workspace.get(), path, recursive);
+      return json_text(
+          json::object{{"path", path}, {"entries", std::move(listing.entries)}, {"truncated", listing.truncated}});
+    });
+    co_await request.exchange.answer({.body = std::move(text)});
     co_return Handled{};
   }
   if (!S_ISREG(status.st_mode)) co_return std::unexpected(file_error(409, "not_a_file", "That is not a regular file."));

@@ -1,6 +1,5 @@
 // Notebooks: run as a whole in a session of their own, and a session as a notebook.
 #include <algorithm>
-#include <boost/asio/bind_executor.hpp>
 #include <boost/json.hpp>
 #include <ranges>
 
@@ -95,18 +94,6 @@ net::awaitable<Handled> run_cells(Request& request, Session& session, NotebookRu
   co_return Handled{};
 }
 
-json::value failure_value(const NotebookRun& run) {
-  if (!run.failure()) return nullptr;
-  const auto& [cell, error] = *run.failure();
-  json::array traceback;
-  for (const auto& line : error.traceback) traceback.emplace_back(line);
-  return json::object{{"cell", cell + 1},
-                      {"cell_id", run.notebook().cell(cell).at("id")},
-                      {"ename", error.name},
-                      {"evalue", error.value},
-                      {"traceback", std::move(traceback)}};
-}
-
 // Newest first, without what they left.
 Api<std::vector<StoredRun>> stored_runs(Request& request, const std::string& session_id) {
   std::vector<StoredRun> runs;
@@ -150,16 +137,10 @@ net::awaitable<Handled> run_notebook(Request& request) {
   auto stopped = co_await run_cells(request, *session, run, asked.timeout);
   co_await daemon.hub.end_session(session, "its notebook is over");
   if (!stopped) co_return std::unexpected(std::move(stopped).error());
-  const bool good = run.complete() && (asked.options.allow_errors || !run.failure());
-  const auto wall = std::chrono::duration<double, std::milli>(Clock::now() - began).count();
-  json::object answer{{"status", good ? "ok" : "error"},
-                      {"template", session->settings().template_name},
-                      {"session_id", session->settings().id},
-                      {"cells", run.cells_to_run()},
-                      {"cells_run", run.cells_run()},
-                      {"cells_failed", run.cells_failed()},
-                      {"wall_ms", wall},
-                      {"error", failure_value(run)}};
+  json::object answer = run.summary();
+  answer["template"] = session->settings().template_name;
+  answer["session_id"] = session->settings().id;
+  answer["wall_ms"] = std::chrono::duration<double, std::milli>(Clock::now() - began).count();
   answer["notebook"] = std::move(run).take_notebook().take_document();
   co_await request.exchange.answer({.body = json_text(answer)});
   co_return Handled{};
@@ -180,14 +161,13 @@ net::awaitable<Handled> download_notebook(Request& request) {
     const auto stored = daemon.stores.runs.get(one.id, request.caller.key.id);
     if (!stored || !*stored) continue;
     bytes += (*stored)->record.size() + (*stored)->events.size();
-    // A large one would hold up others.
-    auto& workers = daemon.engine.workers().get();
-    co_await net::post(workers, net::bind_executor(workers, net::use_awaitable));
-    if (auto cell = read_stored_cell((*stored)->record, (*stored)->events)) {
+    co_await daemon.engine.workers().run([&] {  // a large one would hold up others
+      auto cell = read_stored_cell((*stored)->record, (*stored)->events);
+      if (!cell) return false;
       if (bytes > kMostDownload) cell->events.assign(1, left_out());
       add_cell(notebook, outputs, one.id, *cell);
-    }
-    co_await net::post(daemon.engine.executor(), net::use_awaitable);
+      return true;
+    });
   }
   co_await request.exchange.answer(
       {.body = notebook.text(),

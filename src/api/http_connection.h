@@ -143,18 +143,18 @@ class Exchange final : public HttpExchange {
     }
     boost::system::error_code failed;
     while (!parser_.is_done()) {
-      chunk_.resize(kBodyPiece);
+      make_room(parser_.content_length_remaining().value_or(kBodyPiece));
       auto& body = parser_.get().body();
-      body.data = chunk_.data();
-      body.size = chunk_.size();
+      body.data = chunk_.get();
+      body.size = chunk_size_;
       beast::get_lowest_layer(stream_).expires_after(times_.piece);
       co_await http::async_read(stream_, buffer_, parser_, net::redirect_error(net::use_awaitable, failed));
-      const std::size_t got = chunk_.size() - body.size;
+      const std::size_t got = chunk_size_ - body.size;
       if (failed && failed != http::error::need_buffer) {
         keep_alive_ = false;
         co_return std::unexpected(failed == beast::error::timeout ? BodyProblem::too_slow : BodyProblem::broken);
       }
-      if (got > 0) co_return std::string_view(chunk_).substr(0, got);
+      if (got > 0) co_return std::string_view(chunk_.get(), got);
     }
     co_return std::string_view{};
   }
@@ -223,6 +223,14 @@ class Exchange final : public HttpExchange {
     return head + "\r\n";
   }
 
+  // Most bodies are small, and memory that is not touched costs nothing.
+  void make_room(std::uint64_t expected) {
+    const auto wanted = static_cast<std::size_t>(std::clamp<std::uint64_t>(expected, 1, kBodyPiece));
+    if (chunk_size_ >= wanted) return;
+    chunk_ = std::make_unique_for_overwrite<char[]>(wanted);
+    chunk_size_ = wanted;
+  }
+
   template <class Buffers>
   net::awaitable<bool> send(const Buffers& buffers) {
     boost::system::error_code failed;
@@ -237,7 +245,8 @@ class Exchange final : public HttpExchange {
   Parser& parser_;
   const HttpTimes& times_;
   HttpRequest request_;
-  std::string chunk_;
+  std::unique_ptr<char[]> chunk_;
+  std::size_t chunk_size_ = 0;
   bool answered_ = false;
   bool continued_ = false;
   bool chunked_ = false;

@@ -1,9 +1,13 @@
 #include "api/notebook_run.h"
 
+#include <boost/json.hpp>
+
 #include "base/utf8.h"
 
 namespace hutch {
 namespace {
+
+namespace json = boost::json;
 
 constexpr std::string_view kSkip = "skip-execution";  // as nbclient has them
 constexpr std::string_view kMayFail = "raises-exception";
@@ -55,6 +59,24 @@ void NotebookRun::finish(wire::Record record, AfterCell after) {
   ++cells_failed_;
   if (!options_.allow_errors) stopped_ = true;
   if (!failure_ || stopped_) failure_ = NotebookFailure{.cell = at_, .error = std::move(*error)};
+}
+
+boost::json::object NotebookRun::summary() const {
+  json::object result{{"status", succeeded() ? "ok" : "error"},
+                      {"cells", cells_to_run_},
+                      {"cells_run", cells_run_},
+                      {"cells_failed", cells_failed_},
+                      {"error", nullptr}};
+  if (!failure_) return result;
+  const auto& [cell, error] = *failure_;
+  json::array traceback;
+  for (const auto& line : error.traceback) traceback.emplace_back(line);
+  result["error"] = json::object{{"cell", cell + 1},
+                                 {"cell_id", notebook_.cell(cell).at("id")},
+                                 {"ename", error.name},
+                                 {"evalue", error.value},
+                                 {"traceback", std::move(traceback)}};
+  return result;
 }
 
 }  // namespace hutch

@@ -46,6 +46,8 @@ class NotebookRun {
   [[nodiscard]] std::size_t cells_failed() const { return cells_failed_; }
   [[nodiscard]] const std::optional<NotebookFailure>& failure() const { return failure_; }
   [[nodiscard]] bool complete() const { return cells_run_ == cells_to_run_; }
+  [[nodiscard]] bool succeeded() const { return complete() && (options_.allow_errors || !failure_); }
+  [[nodiscard]] boost::json::object summary() const;  // status, counts and error
   [[nodiscard]] const Notebook& notebook() const { return notebook_; }
   Notebook take_notebook() && { return std::move(notebook_); }
 

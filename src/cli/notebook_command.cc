@@ -118,28 +118,6 @@ Result<void> write_results(const NotebookCommand& command, const Notebook& noteb
   return {};
 }
 
-json::value failure_value(const NotebookRun& run) {
-  if (!run.failure()) return nullptr;
-  const auto& [cell, error] = *run.failure();
-  json::array traceback;
-  for (const auto& line : error.traceback) traceback.emplace_back(line);
-  return json::object{{"cell", cell + 1},
-                      {"cell_id", run.notebook().cell(cell).at("id")},
-                      {"ename", error.name},
-                      {"evalue", error.value},
-                      {"traceback", std::move(traceback)}};
-}
-
-void print_summary(const NotebookRun& run, const std::string& template_name, double seconds, int code) {
-  fmt::print("{}\n", json_text(json::object{{"status", code == 0 ? "ok" : "error"},
-                                            {"template", template_name},
-                                            {"cells", run.cells_to_run()},
-                                            {"cells_run", run.cells_run()},
-                                            {"cells_failed", run.cells_failed()},
-                                            {"wall_ms", seconds * 1000},
-                                            {"error", failure_value(run)}}));
-}
-
 std::string in_words(const NotebookFailure& failure) {
   const auto& error = failure.error;
   const std::string value = printable(error.value.substr(0, 500));
@@ -167,15 +145,17 @@ std::optional<Error> take_outcome(NotebookRun& run, Result<Outcome> outcome) {
 
 int conclude(const NotebookCommand& command, const Report& report, const NotebookRun& run,
              const std::string& template_name, double seconds) {
-  const bool good = run.complete() && (command.allow_errors || !run.failure());
-  int code = good ? 0 : asked_to_stop ? kInterrupted : kFailed;
+  int code = run.succeeded() ? 0 : asked_to_stop ? kInterrupted : kFailed;
   if (run.failure()) report.error(in_words(*run.failure()), "");
   if (const auto written = write_results(command, run.notebook()); !written) {
     report.error(written.error().message, written.error().hint);
     code = kOwnFailure;
   }
   if (command.run.json) {
-    print_summary(run, template_name, seconds, code);
+    json::object summary = run.summary();
+    summary["template"] = template_name;
+    summary["wall_ms"] = seconds * 1000;
+    fmt::print("{}\n", json_text(summary));
   } else if (!command.run.quiet) {
     report.notice(fmt::format("{} of {} cells run in {:.1f} s{}", run.cells_run(), run.cells_to_run(), seconds,
                               command.output.empty() ? "" : ", written to " + command.output));

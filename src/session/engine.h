@@ -58,7 +58,7 @@ class Engine {
 
   net::any_io_executor executor_;
   KeeperLink keeper_;
-  Workers workers_;
+  Workers workers_{executor_};
   EngineOptions options_;
   Admission admission_;
   ReadyPool pool_;

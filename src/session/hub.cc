@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <boost/asio/detached.hpp>
-#include <boost/asio/post.hpp>
 #include <boost/asio/write.hpp>
 
 #include "base/id.h"
@@ -86,9 +85,10 @@ Result<std::shared_ptr<LiveRun>> Hub::run_once(OneShot what, const std::string& 
       co_return;
     }
     if (keep_files && !collected->files.empty()) {
-      co_await net::post(hub.engine_.workers().get(), net::use_awaitable);
-      keep_contents(live->files_path(), collected->files);
-      co_await net::post(hub.engine_.executor(), net::use_awaitable);
+      co_await hub.engine_.workers().run([path = live->files_path(), &files = collected->files] {
+        keep_contents(path, files);
+        return true;
+      });
     }
     for (auto& file : collected->files) live->add_file(std::move(file.entry));
     live->finish(std::move(*record));

@@ -1,11 +1,14 @@
 #include "session/keeper_link.h"
 
+#include <sys/socket.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <array>
 #include <csignal>
 #include <utility>
 
+#include "base/moving_chunk.h"
 #include "wire/codec.h"
 #include "wire/fd_passing.h"
 
@@ -14,12 +17,19 @@ namespace hutch {
 KeeperLink::KeeperLink(const net::any_io_executor& executor, KeeperHandle keeper)
     : hello_(std::move(keeper.hello)), pid_(keeper.pid), socket_(executor, keeper.socket.release()) {}
 
-KeeperLink::~KeeperLink() { wait_until_gone(); }
-
-void KeeperLink::wait_until_gone() {
+KeeperLink::~KeeperLink() {
   boost::system::error_code ignored;
   socket_.close(ignored);
   ::waitpid(pid_, nullptr, 0);  // bounded: the keeper gives itself a few seconds
+}
+
+void KeeperLink::wait_until_gone() {
+  boost::system::error_code ignored;
+  const int socket = socket_.native_handle();
+  socket_.native_non_blocking(false, ignored);
+  ::shutdown(socket, SHUT_WR);
+  while (::read(socket, moving_chunk().data(), moving_chunk().size()) > 0) {
+  }
 }
 
 std::uint64_t KeeperLink::enlist(KeeperListener& listener) {

@@ -31,11 +31,11 @@ class KeeperLink {
  public:
   KeeperLink(const net::any_io_executor& executor, KeeperHandle keeper);
 
-  ~KeeperLink();  // wait_until_gone()
+  ~KeeperLink();  // hangs up, and waits for the keeper's own end
   KeeperLink(const KeeperLink&) = delete;
   KeeperLink& operator=(const KeeperLink&) = delete;
 
-  void wait_until_gone();  // hangs up; the keeper takes everything apart and leaves
+  void wait_until_gone();  // the same, but only until the keeper has taken everything apart
   [[nodiscard]] const KeeperHello& hello() const { return hello_; }
   [[nodiscard]] bool lost() const { return lost_; }
 

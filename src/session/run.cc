@@ -413,10 +413,9 @@ net::awaitable<Collection> Run::collect() {
   const int workspace = link_.workspace.get();
   if (inputs.empty() && is_empty(workspace)) co_return collect_files(workspace, inputs, false, spec_.limits.scratch);
   const bool keep_open = spec_.request.want_files;
-  co_await net::post(workers_.get(), net::use_awaitable);  // hashing must not hold up other runs
-  Collection files = collect_files(workspace, inputs, keep_open, spec_.limits.scratch);
-  co_await net::post(executor_, net::use_awaitable);
-  co_return files;
+  co_return co_await workers_.run([workspace, &inputs, keep_open, scratch = spec_.limits.scratch] {
+    return collect_files(workspace, inputs, keep_open, scratch);
+  });
 }
 
 std::uint64_t Run::us_since(Clock::time_point begin) const {

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <boost/asio/posix/stream_descriptor.hpp>
-#include <boost/asio/thread_pool.hpp>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -20,6 +19,7 @@
 #include "session/ready_pool.h"
 #include "session/sandbox_link.h"
 #include "session/task_group.h"
+#include "session/workers.h"
 #include "session/workspace.h"
 #include "wire/engine_messages.h"
 
@@ -33,18 +33,6 @@ class RunSink {
   virtual void on_file(CollectedFile file) = 0;
   virtual void on_cell_done(wire::CellStatus status, wire::Record record) = 0;
   virtual void on_input_wanted() {}  // a cell whose input is live waits for some
-};
-
-// A thread for what would hold up other runs; made when it is first needed.
-class Workers {
- public:
-  net::thread_pool& get() {
-    if (!pool_) pool_.emplace(1);
-    return *pool_;
-  }
-
- private:
-  std::optional<net::thread_pool> pool_;
 };
 
 // One cell of a shell.

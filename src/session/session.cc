@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <boost/asio/detached.hpp>
-#include <boost/asio/post.hpp>
 
 namespace hutch {
 namespace {
@@ -189,6 +188,7 @@ net::awaitable<void> Session::work(std::shared_ptr<Session> self) {
 }
 
 net::awaitable<void> Session::run_one(Waiting& one) {
+  if (workspace_ && std::exchange(files_touched_, false)) co_await look_at_files();
   if (interpreter_ && !interpreter_->usable()) co_await interpreter_gone_.wait();
   if (!interpreter_) {
     const bool had_sandbox = sandbox_ != 0;
@@ -199,7 +199,6 @@ net::awaitable<void> Session::run_one(Waiting& one) {
     }
     one.run->session_state = had_sandbox || settings_.persist ? "files_kept" : "lost";
   }
-  if (std::exchange(files_touched_, false)) collect_changes(workspace_.get(), known_files_, Look::stamps, Bytes{0});
   if (!one.run->is_command) one.run->execution_count = ++execution_count;
   one.run->start();
   cell_record_.reset();
@@ -235,15 +234,27 @@ net::awaitable<void> Session::run_one(Waiting& one) {
   one.run->finish(std::move(record));
 }
 
+UniqueFd Session::share_workspace() const { return UniqueFd{::fcntl(workspace_.get(), F_DUPFD_CLOEXEC, 0)}; }
+
+// What others than the program did to the files is not the next cell's doing.
+net::awaitable<void> Session::look_at_files() {
+  const UniqueFd workspace = share_workspace();
+  const std::uint64_t sandbox = sandbox_;
+  FileStamps known = std::move(known_files_);
+  co_await engine_.workers().run(
+      [&workspace, &known] { return collect_changes(workspace.get(), known, Look::stamps, Bytes{0}); });
+  if (sandbox == sandbox_) known_files_ = std::move(known);
+}
+
 // What the cell did to the files. Most do nothing, and that is told without a walk.
 net::awaitable<void> Session::collect(LiveRun& run, wire::Record& record) {
   if (!workspace_ || (known_files_.empty() && is_empty(workspace_.get()))) co_return;
   const auto begin = Clock::now();
-  const UniqueFd workspace{::fcntl(workspace_.get(), F_DUPFD_CLOEXEC, 0)};  // the session may end meanwhile
+  const UniqueFd workspace = share_workspace();
   FileStamps known = std::move(known_files_);
-  co_await net::post(engine_.workers().get(), net::use_awaitable);
-  Collection changed = collect_changes(workspace.get(), known, Look::content, limits_.scratch);
-  co_await net::post(engine_.executor(), net::use_awaitable);
+  Collection changed = co_await engine_.workers().run([&workspace, &known, scratch = limits_.scratch] {
+    return collect_changes(workspace.get(), known, Look::content, scratch);
+  });
   known_files_ = std::move(known);
   unsaved_ = unsaved_ || !changed.files.empty() || changed.truncated;
   record.files_truncated = changed.truncated;

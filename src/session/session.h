@@ -68,6 +68,7 @@ class Session final : public RunSink, public std::enable_shared_from_this<Sessio
   [[nodiscard]] std::optional<std::uint64_t> peak_memory() const;  // of the sandbox, so far
   [[nodiscard]] bool has_sandbox() const { return sandbox_ != 0; }
   [[nodiscard]] int workspace() const { return workspace_.get(); }
+  [[nodiscard]] UniqueFd share_workspace() const;  // for a worker: the session may end meanwhile
   [[nodiscard]] std::size_t queued() const { return queue_.size(); }
   [[nodiscard]] std::int64_t expires_ns() const;
   [[nodiscard]] const SessionSettings& settings() const { return settings_; }
@@ -95,6 +96,7 @@ class Session final : public RunSink, public std::enable_shared_from_this<Sessio
   net::awaitable<void> host(std::shared_ptr<Run> interpreter);
   static net::awaitable<void> work(std::shared_ptr<Session> self);
   net::awaitable<void> run_one(Waiting& one);
+  net::awaitable<void> look_at_files();
   net::awaitable<void> collect(LiveRun& run, wire::Record& record);
   net::awaitable<Result<void>> restore();
   void tell(std::string state, std::string reason);

@@ -8,6 +8,8 @@
 #include <array>
 #include <cstdlib>
 #include <fstream>
+#include <map>
+#include <mutex>
 #include <numeric>
 #include <sstream>
 
@@ -168,6 +170,20 @@ std::vector<std::string> TemplateStore::names() const {
   return names;
 }
 
+namespace {
+
+// They do not change while we live, and a command, its engine and the keeper's options all ask for the same one.
+Result<TemplateFile> parse_built_in(std::string_view name, std::string_view text) {
+  static std::mutex mutex;
+  static std::map<std::string, TemplateFile, std::less<>> parsed;
+  const std::scoped_lock lock(mutex);
+  if (const auto found = parsed.find(name); found != parsed.end()) return found->second;
+  HUTCH_TRY(auto file, parse_template_file(name, text, "built-in"));
+  return parsed.emplace(name, std::move(file)).first->second;
+}
+
+}  // namespace
+
 Result<TemplateFile> TemplateStore::definition(std::string_view name) const {
   HUTCH_TRY(check_template_name(name));
   if (const auto path = paths_.user / (std::string(name) + ".toml"); !paths_.user.empty() && is_there(path)) {
@@ -175,7 +191,7 @@ Result<TemplateFile> TemplateStore::definition(std::string_view name) const {
     return parse_template_file(name, text, path.string());
   }
   for (const auto& built_in : built_ins()) {
-    if (built_in.name == name) return parse_template_file(name, built_in.text, "built-in");
+    if (built_in.name == name) return parse_built_in(name, built_in.text);
   }
   return unknown_name(name, names());
 }

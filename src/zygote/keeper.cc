@@ -99,8 +99,11 @@ void leave_soon_after_the_engine() {
     hello.hint = tools.error().hint;
   }
   send_packet(engine.get(), KeeperReplyKind::hello, hello, {});
-  // Never destroyed: when run() returns, everything it made is gone, and the kernel is quicker with the rest.
+  // Never destroyed: when run() returns, everything it made is gone, and the kernel is quicker with the rest. Hanging
+  // up tells the engine so.
+  const int socket = engine.get();
   if (tools) std::make_unique<KeeperLoop>(options, std::move(*tools), std::move(engine)).release()->run();
+  ::shutdown(socket, SHUT_RDWR);
   ::_exit(0);
 }
 
