@@ -7,5 +7,7 @@
 namespace hutch {
 
 std::string json_text(const boost::json::value& value);
+std::string json_text(const boost::json::object& object);  // without a copy of it
+std::string json_text(const boost::json::array& array);
 
 }  // namespace hutch

@@ -42,6 +42,8 @@ std::string timestamp(std::int64_t ns) {
 
 namespace {
 
+constexpr std::size_t kRecordFields = 40;
+
 double milliseconds(std::uint64_t us) { return static_cast<double>(us) / 1000.0; }
 
 std::string_view name_of(wire::Change change) {
@@ -103,17 +105,17 @@ json::array to_json(const std::vector<wire::FileEntry>& files) {
   return result;
 }
 
-json::object usage_of(const wire::Record& record) {
+void add_usage(json::object& result, const wire::Record& record) {
   const auto& usage = record.usage;
   const double percent =
       usage.wall_us == 0 ? 0.0 : 100.0 * static_cast<double>(usage.cpu_us) / static_cast<double>(usage.wall_us);
-  return {{"wall_ms", milliseconds(usage.wall_us)},
-          {"cpu_ms", milliseconds(usage.cpu_us)},
-          {"cpu_percent", percent},
-          {"peak_memory_bytes", usage.peak_memory},
-          {"memory_source", usage.memory_source},
-          {"scratch_bytes", usage.scratch_used},
-          {"output_bytes", usage.output}};
+  result["usage"] = {{"wall_ms", milliseconds(usage.wall_us)},
+                     {"cpu_ms", milliseconds(usage.cpu_us)},
+                     {"cpu_percent", percent},
+                     {"peak_memory_bytes", usage.peak_memory},
+                     {"memory_source", usage.memory_source},
+                     {"scratch_bytes", usage.scratch_used},
+                     {"output_bytes", usage.output}};
 }
 
 void add_streams(json::object& result, const std::vector<wire::OutputEvent>& events) {
@@ -176,50 +178,49 @@ json::array events_array(const std::vector<wire::OutputEvent>& events) {
 }
 
 json::object record_object(const wire::Record& record, const std::vector<wire::OutputEvent>& events,
-                           const std::vector<wire::FileEntry>& files) {
-  json::object result{{"execution_id", record.execution_id},
-                      {"status", name_of(record.status)},
-                      {"language", "python"},
-                      {"template", record.template_name},
-                      {"started_at", timestamp(record.started_at_ns)},
-                      {"exit_code", record.exit_code},
-                      {"start", record.warm ? "warm" : "cold"}};
+                           const std::vector<wire::FileEntry>& files, const json::storage_ptr& where) {
+  json::object result({{"execution_id", record.execution_id},
+                       {"status", name_of(record.status)},
+                       {"language", "python"},
+                       {"template", record.template_name},
+                       {"started_at", timestamp(record.started_at_ns)},
+                       {"exit_code", record.exit_code},
+                       {"start", record.warm ? "warm" : "cold"}},
+                      kRecordFields, where);
   add_streams(result, events);
   FinalDisplays(events).add_to(result);
-  result["truncated"] = json::object{{"stdout", record.stdout_truncated},
-                                     {"stderr", record.stderr_truncated},
-                                     {"files", record.files_truncated},
-                                     {"displays", record.displays_truncated}};
+  result["truncated"] = {{"stdout", record.stdout_truncated},
+                         {"stderr", record.stderr_truncated},
+                         {"files", record.files_truncated},
+                         {"displays", record.displays_truncated}};
   result["changes"] = changes_value(record.changes);
   result["error"] = record.error ? to_json(*record.error) : json::value(nullptr);
   result["files"] = to_json(files);
-  result["usage"] = usage_of(record);
-  result["phases"] = json::object{{"setup_ms", milliseconds(record.phases.setup_us)},
-                                  {"validation_ms", milliseconds(record.phases.validation_us)},
-                                  {"execution_ms", milliseconds(record.phases.execution_us)},
-                                  {"collection_ms", milliseconds(record.phases.collection_us)},
-                                  {"total_ms", milliseconds(record.phases.total_us)}};
-  json::array walls;
+  add_usage(result, record);
+  result["phases"] = {{"setup_ms", milliseconds(record.phases.setup_us)},
+                      {"validation_ms", milliseconds(record.phases.validation_us)},
+                      {"execution_ms", milliseconds(record.phases.execution_us)},
+                      {"collection_ms", milliseconds(record.phases.collection_us)},
+                      {"total_ms", milliseconds(record.phases.total_us)}};
+  auto& walls = result["walls"].emplace_array();
+  walls.reserve(record.walls.size());
   for (const auto& wall : record.walls) {
-    walls.push_back(json::object{{"name", wall.name}, {"up", wall.up}, {"detail", wall.detail}});
+    walls.emplace_back(json::value_ref{{"name", wall.name}, {"up", wall.up}, {"detail", wall.detail}});
   }
-  result["walls"] = std::move(walls);
-  json::array denials;
+  auto& denials = result["denials"].emplace_array();
   for (const auto& denial : record.denials) {
     denials.push_back(json::object{{"syscall", denial.syscall},
                                    {"detail", text_or_null(denial.detail)},
                                    {"count", denial.count},
                                    {"hint", denial.hint}});
   }
-  result["denials"] = std::move(denials);
-  json::array steps;
+  auto& steps = result["steps"].emplace_array();
+  steps.reserve(record.steps.size());
   for (const auto& step : record.steps) {
-    steps.push_back(json::object{{"name", step.name}, {"ms", milliseconds(step.duration_us)}});
+    steps.emplace_back(json::value_ref{{"name", step.name}, {"ms", milliseconds(step.duration_us)}});
   }
-  result["steps"] = std::move(steps);
-  json::array notices;
+  auto& notices = result["notices"].emplace_array();
   for (const auto& notice : record.notices) notices.emplace_back(notice);
-  result["notices"] = std::move(notices);
   return result;
 }
 

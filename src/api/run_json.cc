@@ -87,7 +87,9 @@ std::string status_of(const LiveRun& run) {
 
 std::string run_text(const LiveRun& run) {
   const bool over = run.stage() == RunStage::finished;
-  json::object result = record_object(run.record() ? *run.record() : record_so_far(run), run.output(), run.files());
+  json::monotonic_resource arena(8U << 10);
+  json::object result =
+      record_object(run.record() ? *run.record() : record_so_far(run), run.output(), run.files(), &arena);
   result["status"] = status_of(run);
   result["started_at"] = time_or_null(run.started_ns);
   if (!over) {

@@ -94,8 +94,6 @@ Result<void> RunStore::prepare_runs() {
       execution_count = excluded.execution_count, cached = excluded.cached, record = excluded.record,
       events = excluded.events
     WHERE run.status IN ('queued', 'running') AND run.key_id = excluded.key_id)sql"));
-  HUTCH_TRY(is_over_, database_->prepare(
-                          "SELECT 1 FROM run WHERE id = ?1 AND (status NOT IN ('queued', 'running') OR key_id <> ?2)"));
   HUTCH_TRY(get_, database_->prepare("SELECT " HUTCH_RUN_COLUMNS " FROM run WHERE id = ?1 AND key_id = ?2"));
   HUTCH_TRY(unfinished_,
             database_->prepare("SELECT " HUTCH_RUN_COLUMNS " FROM run WHERE status IN ('queued', 'running')"));
@@ -145,16 +143,7 @@ Result<void> RunStore::begin(const StoredRun& run) {
   return {};
 }
 
-Result<bool> RunStore::is_over(const StoredRun& run) {
-  if (std::ranges::any_of(pending_, [&](const Finished& one) { return one.run.id == run.id; })) return true;
-  bool over = false;
-  HUTCH_TRY(is_over_.for_each([&over](const Row&) { over = true; }, run.id, run.key_id));
-  return over;
-}
-
 Result<void> RunStore::finish(const StoredRun& run, double price_per_cpu_second) {
-  HUTCH_TRY(const bool over, is_over(run));
-  if (over) return make_error(ErrorCode::already_exists, "run " + run.id + " has ended already");
   const double cost = run.cached ? 0 : static_cast<double>(run.cpu_us) / 1e6 * price_per_cpu_second;
   Finished finished{.run = run, .cost_bits = std::bit_cast<std::uint64_t>(cost)};
   HUTCH_TRY(journal_->append(wire::encode(finished)));
@@ -164,7 +153,8 @@ Result<void> RunStore::finish(const StoredRun& run, double price_per_cpu_second)
   return flush();
 }
 
-// One that the database has as over is from a journal that was written, but not cleared when its daemon was killed.
+// The first end counts: another one is of a journal that was written but not cleared when its daemon was killed, or is
+// not this key's to tell.
 Result<void> RunStore::write_finished(const Finished& finished) {
   const StoredRun& run = finished.run;
   HUTCH_TRY(const auto changed, write(finish_, run));

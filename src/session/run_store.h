@@ -74,8 +74,7 @@ class RunStore {
   // A run that others shall see before it has ended; a quick one needs only finish().
   Result<void> begin(const StoredRun& run);
   // The end of a run, and its share of the usage of the month in which it ended, both or neither. A cached run counts
-  // as a run and costs nothing. A run that has ended already is refused, so that nothing is counted twice.
-  // Safe when it returns.
+  // as a run and costs nothing. Only the first end counts. Safe when it returns.
   Result<void> finish(const StoredRun& run, double price_per_cpu_second);
   // What was finished, into the database. Whoever asks for runs flushes first; what the database does not take stays in
   // the journal.
@@ -112,7 +111,6 @@ class RunStore {
   };
 
   explicit RunStore(Database& database) : database_(&database) {}
-  Result<bool> is_over(const StoredRun& run);
   Result<void> write_finished(const Finished& finished);
   Result<void> prepare_runs();
   Result<void> prepare_lists();
@@ -126,7 +124,6 @@ class RunStore {
   std::size_t pending_bytes_ = 0;
   Statement begin_;
   Statement finish_;
-  Statement is_over_;
   Statement add_usage_;
   Statement get_;
   Statement list_;
