@@ -176,6 +176,7 @@ Result<void> serve(const ServeSettings& given, const std::string& version) {
   net::io_context context(1);
   EngineOptions how = engine_options(settings.engine, std::move(templates));
   how.admission.reserve = how.admission.most_running;  // tenants, not processes of one user
+  how.pool.kept_back = std::min(how.pool.most, 2U);
   Engine engine(context.get_executor(), std::move(keeper), std::move(how));
   const fs::path database_path = settings.data / "hutch.db";
   HUTCH_TRY(auto database, Database::open(database_path));

@@ -66,13 +66,13 @@ void ReadyPool::note_start(std::uint32_t template_index) {
   shelves_[template_index].used = true;
 }
 
-std::optional<SandboxLink> ReadyPool::claim(const StartRequest& request) {
+std::optional<SandboxLink> ReadyPool::claim(const StartRequest& request, bool waited) {
   if (!fits(request)) return std::nullopt;
   auto& shelf = shelves_[request.template_index];
   shelf.wanted = std::max(shelf.wanted, options_.least);
   wake();
   while (!shelf.ready.empty() && shelf.ready.front()->link.is_dead()) drop(*shelf.ready.front());
-  if (shelf.ready.empty()) {
+  if (shelf.ready.size() <= (waited ? options_.kept_back : 0)) {
     ++counts_.misses;
     if (shelf.wanted < options_.most) ++shelf.wanted;
     shelf.changed = last_claim_;
@@ -96,14 +96,23 @@ PoolCounts ReadyPool::counts() const {
   return counts;
 }
 
+bool ReadyPool::is_short(const Shelf& shelf) const {
+  return shelf.ready.size() < std::min(options_.kept_back, shelf.wanted) && shelf.failures < kMostFailures;
+}
+
 bool ReadyPool::may_refill() const {
-  if (keeper_.lost() || keeper_.dying() > options_.cores) return false;
+  if (keeper_.lost()) return false;
+  if (std::ranges::any_of(shelves_, [this](const Shelf& shelf) { return is_short(shelf); })) return true;
+  if (keeper_.dying() > options_.cores) return false;
   const auto now = Clock::now();
   if (now - last_end_ < kGrace) return false;
   return running_ == 0 || (running_ < options_.cores && now - last_claim_ > kQuiet);
 }
 
 std::optional<std::uint32_t> ReadyPool::next_to_fill() const {
+  for (std::uint32_t i = 0; i < shelves_.size(); ++i) {
+    if (is_short(shelves_[i])) return i;
+  }
   for (std::uint32_t i = 0; i < shelves_.size(); ++i) {
     const auto& shelf = shelves_[i];
     if (shelf.ready.size() < shelf.wanted && shelf.failures < kMostFailures) return i;

@@ -18,6 +18,9 @@ namespace hutch {
 struct PoolOptions {
   std::uint32_t least = 1;  // per template that was ever used
   std::uint32_t most = 8;   // per template; 0: no pool
+  // So many are left to starts that did not have to wait for a place, and made even on a busy machine: who asks for
+  // little does not pay for those who ask for much.
+  std::uint32_t kept_back = 0;
   std::uint32_t cores = 1;
   bool weaker_limits = false;
 };
@@ -38,8 +41,8 @@ class ReadyPool {
   // A warm start of this template, from here or not: its shells will be made up for.
   void note_start(std::uint32_t template_index);
 
-  // One that fits the request, never to be returned; nothing when there is none.
-  std::optional<SandboxLink> claim(const StartRequest& request);
+  // One that fits the request, never to be returned; nothing when there is none. `waited`: for a place.
+  std::optional<SandboxLink> claim(const StartRequest& request, bool waited);
 
   // Programs that run now; the pool grows only beside few of them.
   void note_load(std::uint32_t running);
@@ -60,6 +63,7 @@ class ReadyPool {
 
   [[nodiscard]] bool fits(const StartRequest& request) const;
   [[nodiscard]] bool may_refill() const;
+  [[nodiscard]] bool is_short(const Shelf& shelf) const;
   [[nodiscard]] std::optional<std::uint32_t> next_to_fill() const;
   void shrink();
   void stock_shells();

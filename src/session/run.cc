@@ -18,6 +18,7 @@ constexpr auto kGrace = std::chrono::milliseconds(1);    // for the answer to re
 constexpr auto kAnswerTime = std::chrono::seconds(1);    // of the keeper
 constexpr auto kQuestionTime = std::chrono::seconds(5);  // of a runner that is asked about its state
 constexpr auto kInterruptTime = std::chrono::seconds(2);
+constexpr std::uint64_t kAtOnce = 1'000;               // microseconds: it did not wait for a place
 constexpr auto kStartTime = std::chrono::seconds(60);  // a zygote that imports a lot
 constexpr auto kWeakerInterval = std::chrono::milliseconds(20);
 constexpr auto kShortestInterval = std::chrono::milliseconds(10);
@@ -62,7 +63,8 @@ net::awaitable<std::expected<wire::Record, StartFailure>> Run::execute() {
   started_at_ns_ = now_ns();
   from_client_.assign(spec_.input.release());
   if (!spec_.request.cold) pool_.note_start(spec_.template_index);
-  auto link = spec_.request.on_demand || spec_.into != 0 ? std::nullopt : pool_.claim(start_request());
+  auto link = spec_.request.on_demand || spec_.into != 0 ? std::nullopt
+                                                         : pool_.claim(start_request(), spec_.waited_us > kAtOnce);
   if (link) {
     co_await claim(std::move(*link));
   } else {
