@@ -18,7 +18,7 @@ endif
 # Where the default template could not be built, for want of a network, the bare one stands in.
 WITHOUT_NETWORK = $(if $(wildcard build/data/default-template-built),,--template bare)
 
-.PHONY: help setup build template run test check asan tsan fuzz bench bench-peers attacks density soak load crash bulk overhead clean
+.PHONY: help setup build template run test check asan tsan fuzz bench bench-peers attacks density soak load crash bulk overhead cells clean
 
 help:
 	@printf '%s\n' \
@@ -46,6 +46,7 @@ help:
 	  '  make crash     the daemon is killed fifty times under load; nothing that was promised may be lost' \
 	  '  make bulk      gigabytes in, out and printed; the daemon must not grow' \
 	  '  make overhead  what HTTP costs over a call of the engine' \
+	  '  make cells     what one more cell and a shown plot cost' \
 	  '' \
 	  '  make clean     remove build directories, with the templates and caches in them' \
 	  '' \
@@ -122,6 +123,9 @@ bulk: template
 
 overhead: template
 	python3 tests/performance/overhead.py
+
+cells: template
+	python3 tests/performance/cells.py
 
 clean:
 	rm -rf build build-*
