@@ -10,6 +10,7 @@ namespace {
 
 constexpr auto kStartTime = std::chrono::seconds(60);   // a zygote that imports a lot
 constexpr auto kGrace = std::chrono::milliseconds(2);   // since anybody ran: the answer is on its way to its reader
+constexpr auto kUrgent = std::chrono::milliseconds(4);  // the same where even those that are kept back are gone
 constexpr auto kQuiet = std::chrono::milliseconds(20);  // since the last claim, before we work beside a program
 constexpr auto kLook = std::chrono::milliseconds(2);    // how often to look whether it is quiet
 constexpr auto kForget = std::chrono::seconds(10);      // how long a want of one more lasts
@@ -101,11 +102,12 @@ bool ReadyPool::is_short(const Shelf& shelf) const {
 }
 
 bool ReadyPool::may_refill() const {
-  if (keeper_.lost()) return false;
-  if (std::ranges::any_of(shelves_, [this](const Shelf& shelf) { return is_short(shelf); })) return true;
-  if (keeper_.dying() > options_.cores) return false;
   const auto now = Clock::now();
-  if (now - last_end_ < kGrace) return false;
+  if (keeper_.lost() || now - last_end_ < kGrace) return false;
+  if (now - last_claim_ > kUrgent &&
+      std::ranges::any_of(shelves_, [this](const Shelf& shelf) { return is_short(shelf); }))
+    return true;
+  if (keeper_.dying() > options_.cores) return false;
   return running_ == 0 || (running_ < options_.cores && now - last_claim_ > kQuiet);
 }
 

@@ -328,7 +328,8 @@ void KeeperLoop::process_ended(pid_t pid, std::uint64_t run, Sandbox& sandbox, i
   auto& words = sandbox.last_words;
   if (pid == sandbox.runner) {
     sandbox.runner_gone = true;
-    words = {.run = run, .wait_status = wait_status, .usage = usage_of(sandbox)};
+    words = {.run = run, .wait_status = wait_status};
+    if (!sandbox.released) words.usage = usage_of(sandbox);  // else nobody asks
     if (!words.usage.from_cgroup) {
       words.usage.cpu_us = std::max(words.usage.cpu_us, microseconds(used.ru_utime) + microseconds(used.ru_stime));
       words.usage.peak_memory = std::max(words.usage.peak_memory, static_cast<std::uint64_t>(used.ru_maxrss) << 10);

@@ -4,6 +4,7 @@
 #include <linux/capability.h>
 #include <poll.h>
 #include <sched.h>
+#include <signal.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -122,7 +123,10 @@ Result<ZygoteProcess> ZygoteProcess::start(const Template& source, int template_
                   .environment = interpreter_environment(source)};
   for (const auto& module : source.preload) program.arguments.push_back(module);
 
-  const pid_t pid = ::fork();
+  // Not by fork(), after which a sanitizer starts a thread: nobody with threads may enter a mount namespace.
+  clone_args args{};
+  args.exit_signal = SIGCHLD;
+  const pid_t pid = kernel::clone3(args);
   if (pid < 0) return system_error(errno).during("fork the zygote");
   if (pid == 0) become_zygote(std::move(program), template_mounts, theirs.get());
   zygote.pid_ = pid;
