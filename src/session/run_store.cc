@@ -8,6 +8,7 @@
 #include <limits>
 #include <tuple>
 
+#include "base/log.h"
 #include "wire/codec.h"
 
 namespace hutch {
@@ -78,8 +79,10 @@ Result<RunStore> RunStore::open(Database& database, const std::filesystem::path&
   HUTCH_TRY(store.prepare_others());
   HUTCH_TRY(auto transaction, database.begin());
   HUTCH_TRY(store.journal_, RunJournal::open(journal, [&store](std::string_view entry) -> Result<void> {
-              HUTCH_TRY(const auto finished, wire::decode<Finished>(entry));
-              return store.write_finished(finished);
+              const auto finished = wire::decode<Finished>(entry);
+              if (finished) return store.write_finished(*finished);
+              log::error("a result in the journal is of another version, and lost", {});  // no reason not to start
+              return {};
             }));
   HUTCH_TRY(transaction.commit());
   HUTCH_TRY(store.journal_->clear());

@@ -72,6 +72,12 @@ TEST_F(RunStoreTest, AJournalThatWasWrittenButNotClearedCountsOnce) {
   EXPECT_EQ(again.usage("key_a", "2026-10").value().runs, 1U);
 }
 
+TEST_F(RunStoreTest, AnEntryOfAnotherVersionIsNoReasonNotToStart) {
+  auto other = RunJournal::open(journal(), [](std::string_view) { return Result<void>{}; }).value();
+  ASSERT_TRUE(other.append("what a later version may write"));
+  EXPECT_TRUE(RunStore::open(database_, journal()));
+}
+
 TEST_F(RunStoreTest, AnEntryThatWasCutShortIsLeftOut) {
   finish(run("exe_1"));
   const auto whole = std::filesystem::file_size(journal());

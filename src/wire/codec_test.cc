@@ -39,8 +39,8 @@ TEST(Codec, RefusesACountThatTheBytesCannotFill) {
 }
 
 TEST(Codec, RefusesAnEnumeratorItDoesNotKnow) {
-  EXPECT_TRUE(decode<CellDone>(std::string("\3\0", 2)));
-  EXPECT_FALSE(decode<CellDone>(std::string("\4\0", 2)));
+  EXPECT_TRUE(decode<CellDone>(std::string("\3\0\0\0\0\0", 6)));
+  EXPECT_FALSE(decode<CellDone>(std::string("\4\0\0\0\0\0", 6)));
 }
 
 TEST(Codec, RefusesABooleanThatIsNeitherTrueNorFalse) {
