@@ -12,6 +12,9 @@ namespace {
 
 constexpr std::size_t kMostId = 256;
 constexpr std::size_t kMostMetadata = 64U << 10;
+constexpr std::size_t kMostChanges = 100;
+constexpr std::size_t kMostChangeText = 512;
+constexpr std::size_t kMostDirectory = 4'096;
 
 struct MimeType {
   std::string_view name;
@@ -76,6 +79,21 @@ bool tidy_display(wire::Display& display) {
     return false;
   });
   return display.kind == wire::DisplayKind::clear || !display.items.empty();
+}
+
+wire::Changes tidy_changes(wire::Changes changes) {
+  const auto cut = [](std::string& text, std::size_t most) {
+    if (text.size() > most) text.resize(most);
+  };
+  changes.more = changes.more || changes.variables.size() > kMostChanges;
+  if (changes.variables.size() > kMostChanges) changes.variables.resize(kMostChanges);
+  if (changes.packages.size() > kMostChanges) changes.packages.resize(kMostChanges);
+  for (auto& variable : changes.variables) {
+    for (auto* text : {&variable.name, &variable.type, &variable.summary}) cut(*text, kMostChangeText);
+  }
+  for (auto& package : changes.packages) cut(package, kMostChangeText);
+  cut(changes.directory, kMostDirectory);
+  return changes;
 }
 
 std::size_t weight(const wire::Display& display) {

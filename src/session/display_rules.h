@@ -23,7 +23,8 @@ struct DisplayCaps {
 
 // Removes what may not be shown, and makes text valid UTF-8. False when nothing is left of it.
 bool tidy_display(wire::Display& display);
-std::size_t weight(const wire::Display& display);  // in bytes
+wire::Changes tidy_changes(wire::Changes changes);  // no more, and no longer, than a runner of ours tells
+std::size_t weight(const wire::Display& display);   // in bytes
 std::string_view plain_text(const wire::Display& display);
 
 }  // namespace hutch

@@ -44,6 +44,17 @@ TEST(DisplayRules, ADisplayOfNothingIsNone) {
   EXPECT_TRUE(tidy_display(clear));
 }
 
+TEST(DisplayRules, ChangesAreBounded) {
+  wire::Changes changes{.directory = std::string(10'000, 'd'), .packages = std::vector<std::string>(5'000, "p 1")};
+  changes.variables.assign(5'000, {.name = std::string(5'000, 'n')});
+  const auto tidy = tidy_changes(std::move(changes));
+  EXPECT_TRUE(tidy.more);
+  EXPECT_EQ(tidy.variables.size(), 100U);
+  EXPECT_EQ(tidy.variables[0].name.size(), 512U);
+  EXPECT_EQ(tidy.packages.size(), 100U);
+  EXPECT_EQ(tidy.directory.size(), 4'096U);
+}
+
 TEST(DisplayRules, IdAndMetadataAreBounded) {
   wire::Display display{.id = std::string(255, 'a') + "\xE2\x82\xAC",
                         .items = {{"text/plain", "a"}},

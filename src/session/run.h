@@ -137,6 +137,7 @@ class Run final : public KeeperListener, public std::enable_shared_from_this<Run
   bool handle_cell_done(const wire::Frame& frame);
   bool handle_finished(const wire::Frame& frame);
   bool take_display(const wire::Frame& frame);
+  bool answer_display(std::uint32_t number, bool refused);
   [[nodiscard]] bool code_runs() const { return link_.walls_up && (cell_runs_ || !is_shell()); }
   net::awaitable<void> answer_denials();
   net::awaitable<void> watch_usage();
@@ -196,6 +197,7 @@ class Run final : public KeeperListener, public std::enable_shared_from_this<Run
   std::optional<wire::Changes> changes_;
   std::optional<std::string> answer_;
   bool asking_ = false;
+  std::uint32_t unheard_ = 0;
   std::size_t displays_ = 0;
   std::size_t display_bytes_ = 0;
   bool displays_truncated_ = false;

@@ -16,7 +16,8 @@
 namespace hutch {
 namespace {
 
-constexpr int kMostLastReads = 64;  // of a stream whose program is over, but that somebody still writes to
+constexpr std::uint32_t kMostUnheard = 1'000;  // answers that a sandbox leaves in its socket
+constexpr int kMostLastReads = 64;             // of a stream whose program is over, but that somebody still writes to
 
 }  // namespace
 
@@ -145,7 +146,9 @@ net::awaitable<void> Run::read_control() {
 
 bool Run::handle_frame(const wire::Frame& frame) {
   if (said_finished_) return false;
-  switch (static_cast<wire::RunnerType>(frame.type)) {
+  const auto type = static_cast<wire::RunnerType>(frame.type);
+  if (frame.payload.size() > wire::kMaxIdleFrame && type != wire::RunnerType::display) return false;
+  switch (type) {
     case wire::RunnerType::ready:
       walls_are_up();
       return true;
@@ -173,7 +176,7 @@ bool Run::handle_frame(const wire::Frame& frame) {
     case wire::RunnerType::changes: {
       auto message = wire::decode<wire::Changes>(frame.payload);
       if (!message || !code_runs()) return false;
-      changes_ = std::move(*message);
+      changes_ = tidy_changes(std::move(*message));
       return true;
     }
     case wire::RunnerType::answer:
@@ -216,13 +219,20 @@ bool Run::handle_finished(const wire::Frame& frame) {
   return false;
 }
 
+// One who shows and shows without hearing our answers would fill our memory with them.
+bool Run::answer_display(std::uint32_t number, bool refused) {
+  unheard_ = writing_ ? unheard_ + 1 : 0;
+  if (unheard_ > kMostUnheard) return false;
+  send(wire::make_frame(wire::TaskType::shown, wire::Shown{.number = number, .refused = refused}));
+  return true;
+}
+
 // The runner waits for the answer, so what was printed before is in the pipes, and nothing that comes after it.
 bool Run::take_display(const wire::Frame& frame) {
   constexpr DisplayCaps kCaps;
   auto message = wire::decode<wire::Display>(frame.payload);
   if (message && link_.walls_up && !code_runs()) {  // a thread's, or of an object that is asked about: nobody watches
-    send(wire::make_frame(wire::TaskType::shown, wire::Shown{.number = message->number, .refused = true}));
-    return true;
+    return answer_display(message->number, true);
   }
   if (!message || !code_runs() || over_) return false;
   drain_streams();
@@ -237,8 +247,7 @@ bool Run::take_display(const wire::Frame& frame) {
           {.at_us = us_since(spec_.arrived), .display = std::make_shared<const wire::Display>(std::move(*message))});
     }
   }
-  send(wire::make_frame(wire::TaskType::shown, wire::Shown{.number = number, .refused = refused}));
-  return true;
+  return answer_display(number, refused);
 }
 
 bool Run::handle_setup_failed(const wire::Frame& frame) {

@@ -20,6 +20,11 @@ def png_size(text: str) -> tuple[int, int]:
     return struct.unpack(">II", data[16:24])
 
 
+def resident(pid: int) -> int:
+    with open("/proc/%d/statm" % pid) as file:
+        return int(file.read().split()[1]) * 4096
+
+
 class InSession(ApiScenario):
     def open(self, **options) -> api_support.Session:
         session = self.api.session(**{"template": "default", "mode": "ipython", **options})
@@ -207,6 +212,18 @@ class Hostile(InSession):
         broken = session.run("import os\nos.write(3, (6 << 20).to_bytes(4, 'little') + bytes((72,)) + b'x' * 100)\n"
                              "os.write(3, b'\\xff' * 1000)\nimport time\ntime.sleep(.2)", timeout=3)
         self.assertNotEqual(broken["status"], "ok")
+        self.assertEqual(self.mime(session.run("1"))["text/plain"], "1")
+
+    def test_displays_whose_answers_nobody_reads_take_no_memory(self):
+        session = self.open()
+        daemon = api_support.server.process.pid
+        before = resident(daemon)
+        code = ("import os, struct\n"
+                "frame = struct.pack('<IB', 28, 72) + struct.pack('<I', 1) + bytes(1 + 4 + 1 + 4 + 4)\n"
+                "frame = struct.pack('<IB', len(frame) - 4, 72) + frame[5:]\n"
+                "while True: os.write(3, frame * 2000)")
+        self.assertNotEqual(session.run(code, timeout=3)["status"], "ok")
+        self.assertLess(resident(daemon) - before, 32 << 20)
         self.assertEqual(self.mime(session.run("1"))["text/plain"], "1")
 
     def test_threads_that_show_after_their_cell_do_no_harm(self):
