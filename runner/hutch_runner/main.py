@@ -62,6 +62,9 @@ def next_task(channel: Channel, workspace: str) -> RunScript | OpenShell | None:
         elif kind == RUN_SCRIPT:
             task = RunScript(payload)
             add_environment(task.environment)
+            if task.directory:
+                os.makedirs(task.directory, exist_ok=True)
+                os.chdir(task.directory)
             return task
         elif kind == OPEN_SHELL:
             shell = OpenShell(payload)

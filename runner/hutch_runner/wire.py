@@ -259,13 +259,13 @@ class PutFile:
 class RunScript:
     """A program to run as __main__."""
 
-    __slots__ = ("arguments", "as_cell", "code", "environment", "file_name", "has_file")
+    __slots__ = ("arguments", "as_cell", "code", "directory", "environment", "file_name", "has_file")
 
     def __init__(self, payload: bytes) -> None:
         reader = Reader(payload)
         self.code, self.file_name, self.has_file = reader.text(), reader.string(), reader.flag()
         self.arguments = [reader.string() for _ in range(reader.count())]
-        self.environment, self.as_cell = reader.pairs(), reader.flag()
+        self.environment, self.as_cell, self.directory = reader.pairs(), reader.flag(), reader.string()
         reader.end()
 
 

@@ -41,7 +41,7 @@ def run_script(code: str | bytes, name: str = "<string>", has_file: bool = False
                environment: dict[str, str] | None = None, as_cell: bool = False) -> bytes:
     listed = struct.pack("<I", len(arguments)) + b"".join(map(text, arguments))
     about = text(name) + bytes((has_file,)) + listed + pairs(environment or {})
-    return frame(2, text(code) + about + bytes((as_cell,)))
+    return frame(2, text(code) + about + bytes((as_cell,)) + text(""))
 
 
 def open_shell(environment: dict[str, str] | None = None, ipython: bool = False) -> bytes:

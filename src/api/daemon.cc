@@ -27,21 +27,6 @@ ApiError unauthorized(std::string code, std::string message) {
           .hint = "Send the header Authorization: Bearer hutch_...; `hutch key create` makes a key."};
 }
 
-bool has_scope(const KeyScopes& scopes, Scope scope) {
-  switch (scope) {
-    case Scope::none:
-    case Scope::any:
-      return true;
-    case Scope::run:
-      return scopes.run;
-    case Scope::files:
-      return scopes.files;
-    case Scope::admin:
-      return scopes.admin;
-  }
-  return false;
-}
-
 std::string_view name_of(Scope scope) {
   return scope == Scope::run ? "run" : scope == Scope::files ? "files" : scope == Scope::admin ? "admin" : "any";
 }
@@ -66,11 +51,32 @@ bool is_own_fault(const LiveRun& run) {
 
 }  // namespace
 
+Caller local_caller() {
+  return {
+      .key = {.id = std::string(kLocalKey), .name = "local", .scopes = {.run = true, .files = true, .admin = true}}};
+}
+
+bool has_scope(const Caller& caller, Scope scope) {
+  switch (scope) {
+    case Scope::none:
+    case Scope::any:
+      return true;
+    case Scope::run:
+      return caller.key.scopes.run;
+    case Scope::files:
+      return caller.key.scopes.files;
+    case Scope::admin:
+      return caller.key.scopes.admin;
+  }
+  return false;
+}
+
 Daemon::Daemon(const ServeSettings& how, Engine& engine_, Stores& stores_, std::string version_)
     : settings(how),
       engine(engine_),
       stores(stores_),
       hub(engine_, {.caps = how.caps, .sessions_directory = how.data / "sessions"}),
+      tools(how),
       version(std::move(version_)) {
   hub.on_run_finished = [this](LiveRun& run) { store_run(run); };
   hub.on_session_changed = [this](Session& session) {
@@ -79,6 +85,7 @@ Daemon::Daemon(const ServeSettings& how, Engine& engine_, Stores& stores_, std::
   };
   hub.on_session_ended = [this](Session& session, std::string_view reason) {
     log::info("session ended", {{"session", session.settings().id}, {"reason", std::string(reason)}});
+    edits.erase(session.settings().id);
     audit(session.settings().key_id, "session_ended", session.settings().id, std::string(reason));
     if (auto removed = stores.sessions.remove(session.settings().id); !removed) {
       log::error("session not removed", {{"error", removed.error().message}});
@@ -146,10 +153,7 @@ Api<Caller> Daemon::authenticate(const HttpExchange& exchange) {
   } else {
     presented = request.header("x-api-key");
   }
-  if (presented.empty() && request.from_owner) {
-    return Caller{
-        .key = {.id = std::string(kLocalKey), .name = "local", .scopes = {.run = true, .files = true, .admin = true}}};
-  }
+  if (presented.empty() && request.from_owner) return local_caller();
   if (presented.empty()) return std::unexpected(unauthorized("missing_token", "A key is needed."));
   auto key = stores.keys.find(presented);
   if (!key) {
@@ -212,7 +216,7 @@ net::awaitable<Handled> Daemon::dispatch(HttpExchange& exchange, std::string& ke
   if (found.route->scope != Scope::none) {
     HUTCH_API_TRY(request.caller, authenticate(exchange));
     key_id = request.caller.key.id;
-    if (!has_scope(request.caller.key.scopes, found.route->scope)) {
+    if (!has_scope(request.caller, found.route->scope)) {
       co_return std::unexpected(
           ApiError{.status = 403,
                    .category = "unauthorized",

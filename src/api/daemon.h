@@ -10,7 +10,10 @@
 #include "api/api_error.h"
 #include "api/http_exchange.h"
 #include "api/metrics.h"
+#include "api/scope.h"
 #include "api/serve_settings.h"
+#include "api/tools/registry.h"
+#include "api/tools/text_edit.h"
 #include "session/hub.h"
 #include "session/key_store.h"
 #include "session/result_cache.h"
@@ -18,6 +21,10 @@
 #include "session/session_store.h"
 
 namespace hutch {
+
+namespace mcp {
+class HttpEndpoint;
+}
 
 struct Stores {
   KeyStore keys;
@@ -30,6 +37,10 @@ struct Stores {
 struct Caller {
   Key key;
 };
+
+// The user of this machine who started us.
+Caller local_caller();
+bool has_scope(const Caller& caller, Scope scope);
 
 // The limits that a stored session had.
 wire::RunLimits limits_from(const boost::json::value& options, const ServeSettings& settings);
@@ -61,8 +72,11 @@ class Daemon {
   Stores& stores;
   Hub hub;
   Metrics metrics;
+  std::map<std::string, EditHistory> edits;  // that can be undone, by session
+  const ToolRegistry tools;
   const std::string version;
   bool public_listener = false;  // others than this machine can reach us
+  std::shared_ptr<mcp::HttpEndpoint> mcp_endpoint;  // made when the first client comes
 
  private:
   Api<Caller> authenticate(const HttpExchange& exchange);

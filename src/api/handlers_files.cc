@@ -15,6 +15,7 @@
 #include "api/multipart.h"
 #include "api/record_json.h"
 #include "api/session_access.h"
+#include "api/session_files.h"
 #include "base/utf8.h"
 #include "session/mime_types.h"
 #include "session/workspace.h"
@@ -24,94 +25,8 @@ namespace {
 
 namespace json = boost::json;
 
-constexpr std::size_t kMostListed = 10'000;
-constexpr std::size_t kDeepest = 32;
 constexpr std::uint32_t kMostUnpacked = 10'000;
 constexpr auto kWatchInterval = std::chrono::milliseconds(250);
-
-std::string_view type_of(mode_t mode) {
-  if (S_ISREG(mode)) return "file";
-  if (S_ISDIR(mode)) return "directory";
-  return S_ISLNK(mode) ? "symlink" : "other";
-}
-
-json::object info_of(const std::string& path, const struct stat& status, const std::string& mime) {
-  const std::int64_t modified = std::int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec;
-  char mode[8];
-  std::snprintf(mode, sizeof(mode), "%04o", static_cast<unsigned>(status.st_mode & 0777));
-  return {{"path", clean_utf8(path)},
-          {"name", clean_utf8(path.substr(path.rfind('/') + 1))},
-          {"type", type_of(status.st_mode)},
-          {"size", static_cast<std::uint64_t>(status.st_size)},
-          {"mime_type", mime.empty() ? json::value(nullptr) : json::value(mime)},
-          {"modified_at", timestamp(modified)},
-          {"mode", mode}};
-}
-
-Handled check_path(const std::string& path, bool may_be_empty) {
-  if (path.empty() && may_be_empty) return {};
-  const auto checked = check_workspace_path(path);
-  if (checked) return {};
-  return std::unexpected(
-      ApiError{.status = 400, .category = "file_error", .code = "invalid_path", .message = checked.error().message});
-}
-
-ApiError not_there(int number) {
-  if (number == ELOOP || number == EXDEV) {
-    return file_error(409, "not_a_file", "There is a link on the way, and links are not followed.");
-  }
-  if (number == ENOTDIR) return file_error(404, "file_not_found", "A part of the path is not a directory.");
-  if (number == EACCES) return file_error(403, "permission_denied", "The program has made it unreadable.");
-  return file_error(404, "file_not_found", "There is no such file or directory.");
-}
-
-ApiError from_refusal(const Porter::Refusal& refusal) {
-  const auto& code = refusal.code;
-  const unsigned status = code == "file_not_found"                          ? 404
-                          : code == "invalid_path" || code == "bad_archive" ? 400
-                          : code == "permission_denied"                     ? 403
-                          : code == "disk_full" || code == "too_many_files" ? 507
-                          : code == "io_error"                              ? 503
-                                                                            : 409;
-  if (status == 507) {
-    return {.status = 507,
-            .category = "resource_limit",
-            .code = "disk_full",
-            .message = "The session's space is full.",
-            .hint = "Delete files, or make a session with more (limits.scratch)."};
-  }
-  if (status == 503) {
-    return {.status = 503,
-            .category = "capacity",
-            .code = "sandbox_unavailable",
-            .message = "The sandbox did not do it: it is out of memory, or its program stopped everything.",
-            .hint = "Interrupt or restart the session, then try again.",
-            .retry_after = std::chrono::seconds(1)};
-  }
-  return file_error(status, code, refusal.message);
-}
-
-// Borrowed for one request, and given back.
-class PorterLoan {
- public:
-  static net::awaitable<Api<PorterLoan>> take(std::shared_ptr<Session> session) {
-    auto porter = co_await session->borrow_porter();
-    if (!porter) co_return std::unexpected(from_refusal({.code = "io_error", .message = porter.error().message}));
-    co_return PorterLoan(std::move(session), std::move(*porter));
-  }
-  PorterLoan(PorterLoan&&) = default;
-  PorterLoan& operator=(PorterLoan&&) = default;
-  ~PorterLoan() {
-    if (porter_) session_->give_back(std::move(porter_));
-  }
-  Porter* operator->() const { return porter_.get(); }
-
- private:
-  PorterLoan(std::shared_ptr<Session> session, std::shared_ptr<Porter> porter)
-      : session_(std::move(session)), porter_(std::move(porter)) {}
-  std::shared_ptr<Session> session_;
-  std::shared_ptr<Porter> porter_;
-};
 
 // The body, piece by piece; how it ended.
 net::awaitable<Api<wire::PorterDone>> send_body(Request& request, Porter& porter) {
@@ -145,60 +60,6 @@ net::awaitable<Api<wire::PorterDone>> send_body(Request& request, Porter& porter
   auto outcome = co_await porter.outcome();
   if (!outcome) co_return std::unexpected(from_refusal(outcome.error()));
   co_return *outcome;
-}
-
-net::awaitable<void> note_change(Session& session) {
-  session.note_files_changed();
-  co_await session.save();
-}
-
-Api<json::object> describe(Session& session, const std::string& path) {
-  const UniqueFd file = open_beneath(session.workspace(), path, O_PATH);
-  struct stat status{};
-  if (!file || ::fstat(file.get(), &status) != 0) return std::unexpected(not_there(errno));
-  std::string mime;
-  if (S_ISREG(status.st_mode)) {
-    if (const UniqueFd content = open_beneath(session.workspace(), path, O_RDONLY)) {
-      mime = mime_type_of(path, content.get());
-    }
-  }
-  return info_of(path, status, mime);
-}
-
-struct Listing {
-  json::array entries;
-  bool truncated = false;
-};
-
-Listing list(int workspace, const std::string& top, bool recursive) {
-  Listing listing;
-  std::deque<std::pair<std::string, std::size_t>> pending{{top, 0}};
-  while (!pending.empty()) {
-    const auto [path, depth] = std::move(pending.front());
-    pending.pop_front();
-    UniqueFd opened = open_beneath(workspace, path, O_RDONLY | O_DIRECTORY);
-    const int directory_fd = opened.get();
-    DIR* directory = opened ? ::fdopendir(opened.get()) : nullptr;
-    if (directory == nullptr) continue;
-    (void)opened.release();  // closedir closes it
-    while (const dirent* entry = ::readdir(directory)) {
-      const std::string name = entry->d_name;
-      if (name == "." || name == "..") continue;
-      struct stat status{};
-      if (::fstatat(directory_fd, entry->d_name, &status, AT_SYMLINK_NOFOLLOW) != 0) continue;
-      if (listing.entries.size() >= kMostListed) {
-        listing.truncated = true;
-        break;
-      }
-      const std::string full = path.empty() ? name : path + "/" + name;
-      listing.entries.push_back(info_of(full, status, S_ISREG(status.st_mode) ? mime_type_of(full, -1) : ""));
-      if (recursive && S_ISDIR(status.st_mode) && depth < kDeepest) pending.emplace_back(full, depth + 1);
-    }
-    ::closedir(directory);
-  }
-  std::ranges::sort(listing.entries, {},
-                    [](const json::value& entry) { return std::string(entry.get_object().at("path").as_string()); });
-  return listing;
 }
 
 Api<std::optional<wire::ArchiveFormat>> archive_of(const Request& request) {
@@ -327,7 +188,7 @@ net::awaitable<Handled> receive_forms(Request& request, std::shared_ptr<Session>
         co_await porter->send(wire::PorterTask::end, wire::PorterNothing{});
         auto outcome = co_await porter->outcome();
         if (!outcome) co_return std::unexpected(from_refusal(outcome.error()));
-        if (auto info = describe(*session, std::exchange(writing, {}))) entries.push_back(std::move(*info));
+        if (auto info = describe_file(*session, std::exchange(writing, {}))) entries.push_back(std::move(*info));
         session->note_files_changed();
       }
     }
@@ -361,7 +222,7 @@ net::awaitable<Handled> get_file(Request& request) {
   if (directory) {
     const UniqueFd workspace = session->share_workspace();
     auto text = co_await request.daemon.engine.workers().run([&workspace, &path, recursive] {
-      auto listing = list(workspace.get(), path, recursive);
+      auto listing = list_directory(workspace.get(), path, recursive ? kDeepestListing : 1);
       return json_text(
           json::object{{"path", path}, {"entries", std::move(listing.entries)}, {"truncated", listing.truncated}});
     });
@@ -400,7 +261,7 @@ net::awaitable<Handled> put_file(Request& request) {
   co_await porter->send(wire::PorterTask::write, wire::WriteFile{.path = path, .executable = executable});
   HUTCH_API_TRY(const auto done, co_await send_body(request, *porter.operator->()));
   co_await note_change(*session);
-  HUTCH_API_TRY(const auto info, describe(*session, path));
+  HUTCH_API_TRY(const auto info, describe_file(*session, path));
   co_await request.exchange.answer({.status = done.created ? 201U : 200U, .body = json_text(info)});
   co_return Handled{};
 }
@@ -435,7 +296,7 @@ net::awaitable<Handled> post_file(Request& request) {
   auto outcome = co_await porter->outcome();
   if (!outcome) co_return std::unexpected(from_refusal(outcome.error()));
   co_await note_change(*session);
-  HUTCH_API_TRY(const auto info, describe(*session, moving ? to : path));
+  HUTCH_API_TRY(const auto info, describe_file(*session, moving ? to : path));
   co_await request.exchange.answer({.status = moving || !outcome->created ? 200U : 201U, .body = json_text(info)});
   co_return Handled{};
 }

@@ -132,7 +132,7 @@ net::awaitable<Handled> run_notebook(Request& request) {
   HUTCH_API_TRY(auto asked, read_asked(std::move(body), daemon, request.caller.key));
   HUTCH_API_CHECK(daemon.may_run(request.caller));
   const auto began = Clock::now();
-  HUTCH_API_TRY(const auto session, co_await start_session(request, std::move(asked.session)));
+  HUTCH_API_TRY(const auto session, co_await start_session(daemon, request.caller, std::move(asked.session)));
   NotebookRun run(std::move(asked.notebook), asked.options);
   auto stopped = co_await run_cells(request, *session, run, asked.timeout);
   co_await daemon.hub.end_session(session, "its notebook is over");

@@ -24,10 +24,10 @@ wire::RunMode usual_mode_of(Daemon& daemon, const std::string& template_name) {
 
 }  // namespace
 
-Api<std::shared_ptr<Session>> find_session(Request& request) {
-  auto session = request.daemon.hub.find_session(request.parameters[0], request.caller.key.id);
+Api<std::shared_ptr<Session>> find_session(Daemon& daemon, const Caller& caller, const std::string& id) {
+  auto session = daemon.hub.find_session(id, caller.key.id);
   if (session) return session;
-  const auto stored = request.daemon.stores.sessions.get(request.parameters[0], request.caller.key.id);
+  const auto stored = daemon.stores.sessions.get(id, caller.key.id);
   if (!stored || !*stored) return std::unexpected(session_missing());
   return std::unexpected(ApiError{.status = 410,
                                   .category = "session_not_found",
@@ -36,16 +36,15 @@ Api<std::shared_ptr<Session>> find_session(Request& request) {
                                   .hint = "Make a new one; sessions with `persist` keep their files."});
 }
 
-net::awaitable<Api<std::shared_ptr<Session>>> open_session(Request& request) {
-  HUTCH_API_TRY(auto session, find_session(request));
+net::awaitable<Api<std::shared_ptr<Session>>> open_session(Daemon& daemon, const Caller& caller, std::string id) {
+  HUTCH_API_TRY(auto session, find_session(daemon, caller, id));
   if (session->has_sandbox()) co_return session;
   if (auto opened = co_await session->open(); !opened) co_return std::unexpected(from_failure(opened.error()));
   co_return session;
 }
 
-net::awaitable<Api<std::shared_ptr<Session>>> start_session(Request& request, SessionAsked asked) {
-  Daemon& daemon = request.daemon;
-  const auto& key_id = request.caller.key.id;
+net::awaitable<Api<std::shared_ptr<Session>>> start_session(Daemon& daemon, const Caller& caller, SessionAsked asked) {
+  const auto& key_id = caller.key.id;
   if (daemon.hub.sessions_of(key_id).size() >= daemon.settings.sessions_per_key) {
     co_return std::unexpected(ApiError{.status = 429,
                                        .category = "rate_limited",
@@ -78,7 +77,7 @@ net::awaitable<Handled> create_session(Request& request) {
   HUTCH_API_TRY(const auto body, co_await read_json(request.exchange, daemon.settings.most_body));
   HUTCH_API_TRY(auto asked, read_session(body, daemon.settings, request.caller.key));
   HUTCH_API_CHECK(daemon.may_run(request.caller));
-  HUTCH_API_TRY(const auto session, co_await start_session(request, std::move(asked)));
+  HUTCH_API_TRY(const auto session, co_await start_session(daemon, request.caller, std::move(asked)));
   co_await request.exchange.answer({.status = 201, .body = json_text(session_object(*session))});
   co_return Handled{};
 }

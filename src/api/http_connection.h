@@ -1,6 +1,8 @@
 // One connection: request after request, each an exchange. Included by http_server.cc only; Beast stays there.
 #pragma once
 
+#include <poll.h>
+
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/write.hpp>
 #include <boost/beast/core.hpp>
@@ -196,6 +198,11 @@ class Exchange final : public HttpExchange {
       if (!co_await read_some()) break;
     }
     if (!upgraded_ && !parser_.is_done()) keep_alive_ = false;
+  }
+
+  [[nodiscard]] bool client_gone() const override {
+    pollfd look{.fd = beast::get_lowest_layer(stream_).socket().native_handle(), .events = POLLRDHUP, .revents = 0};
+    return ::poll(&look, 1, 0) == 1;
   }
 
   net::awaitable<std::unique_ptr<WebSocket>> upgrade() override {

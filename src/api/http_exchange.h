@@ -70,6 +70,9 @@ class HttpExchange {
   virtual net::awaitable<bool> end() = 0;
   [[nodiscard]] virtual bool answered() const = 0;  // something has been sent
 
+  // Whether the client has hung up, for a handler that waits long before it answers.
+  [[nodiscard]] virtual bool client_gone() const = 0;
+
   virtual net::awaitable<std::unique_ptr<WebSocket>> upgrade() = 0;  // null when that failed
 
   std::string request_id;

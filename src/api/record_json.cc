@@ -73,7 +73,9 @@ json::value to_json(const wire::PythonError& python) {
                       {"traceback", std::move(traceback)}};
 }
 
-json::value to_json(const wire::RunError& error) {
+}  // namespace
+
+json::object error_object(const wire::RunError& error) {
   json::object result{{"category", error.category},  {"code", error.code}, {"message", clean_utf8(error.message)},
                       {"hint", error.hint},          {"fix", error.fix},   {"state", error.state},
                       {"retryable", error.retryable}};
@@ -85,8 +87,6 @@ json::value to_json(const wire::RunError& error) {
                                                                         {"unit", error.limit_unit}});
   return result;
 }
-
-}  // namespace
 
 json::object file_object(const wire::FileEntry& file) {
   return {{"path", clean_utf8(file.path)},
@@ -194,7 +194,7 @@ json::object record_object(const wire::Record& record, const std::vector<wire::O
                          {"files", record.files_truncated},
                          {"displays", record.displays_truncated}};
   result["changes"] = changes_value(record.changes);
-  result["error"] = record.error ? to_json(*record.error) : json::value(nullptr);
+  result["error"] = record.error ? json::value(error_object(*record.error)) : json::value(nullptr);
   result["files"] = to_json(files);
   add_usage(result, record);
   result["phases"] = {{"setup_ms", milliseconds(record.phases.setup_us)},

@@ -13,6 +13,7 @@ namespace hutch {
 
 std::string_view name_of(wire::Status status);
 std::string timestamp(std::int64_t ns);  // RFC 3339, UTC, milliseconds
+boost::json::object error_object(const wire::RunError& error);
 boost::json::object file_object(const wire::FileEntry& file);
 boost::json::array events_array(const std::vector<wire::OutputEvent>& events);
 // Without the events. `where` it is made: hundreds of small pieces, all of which go at once.

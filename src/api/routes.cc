@@ -16,6 +16,8 @@ constexpr Route kRoutes[] = {
     {Method::get, "/v1/status", Scope::admin, show_status},
     {Method::get, "/v1/templates", Scope::run, list_templates},
     {Method::get, "/v1/usage", Scope::any, show_usage},
+    {Method::get, "/v1/tools", Scope::any, list_tools},
+    {Method::post, "/v1/tools/call", Scope::run, post_tool_call},
     {Method::post, "/v1/run", Scope::run, post_run},
     {Method::get, "/v1/runs", Scope::run, list_runs},
     {Method::get, "/v1/runs/{run}", Scope::run, show_run},
@@ -46,6 +48,9 @@ constexpr Route kRoutes[] = {
     {Method::put, "/v1/sessions/{session}/files/{path...}", Scope::files, put_file},
     {Method::post, "/v1/sessions/{session}/files/{path...}", Scope::files, post_file},
     {Method::del, "/v1/sessions/{session}/files/{path...}", Scope::files, delete_file},
+    {Method::post, "/mcp", Scope::run, post_mcp},
+    {Method::get, "/mcp", Scope::run, get_mcp},
+    {Method::del, "/mcp", Scope::run, delete_mcp},
 };
 
 std::string_view name_of(Method method) {

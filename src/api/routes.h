@@ -8,10 +8,9 @@
 
 #include "api/daemon.h"
 #include "api/http_text.h"
+#include "api/scope.h"
 
 namespace hutch {
-
-enum class Scope : std::uint8_t { none, any, run, files, admin };
 
 // One request on its way through its handler.
 struct Request {
@@ -81,6 +80,9 @@ net::awaitable<Handled> get_file(Request& request);
 net::awaitable<Handled> put_file(Request& request);
 net::awaitable<Handled> post_file(Request& request);
 net::awaitable<Handled> delete_file(Request& request);
+// handlers_tools.cc
+net::awaitable<Handled> list_tools(Request& request);
+net::awaitable<Handled> post_tool_call(Request& request);
 // handlers_service.cc
 net::awaitable<Handled> healthz(Request& request);
 net::awaitable<Handled> readyz(Request& request);
@@ -89,5 +91,9 @@ net::awaitable<Handled> show_openapi(Request& request);
 net::awaitable<Handled> show_status(Request& request);
 net::awaitable<Handled> list_templates(Request& request);
 net::awaitable<Handled> show_usage(Request& request);
+// mcp/http.cc
+net::awaitable<Handled> post_mcp(Request& request);
+net::awaitable<Handled> get_mcp(Request& request);
+net::awaitable<Handled> delete_mcp(Request& request);
 
 }  // namespace hutch

@@ -1,7 +1,5 @@
 // The daemon's process: what is opened, in which order, and how it ends.
 #include <fcntl.h>
-#include <sys/file.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -15,37 +13,16 @@
 #include <cstdio>
 #include <fstream>
 
-#include "api/daemon.h"
 #include "api/engine_client.h"
-#include "api/engine_setup.h"
 #include "api/http_server.h"
 #include "api/json_text.h"
+#include "api/service.h"
 #include "base/log.h"
 
 namespace hutch {
 namespace {
 
 namespace fs = std::filesystem;
-
-Result<void> make_private_directory(const fs::path& path) {
-  std::error_code failed;
-  fs::create_directories(path, failed);
-  if (failed) return make_error(ErrorCode::system, failed.message()).during("make " + path.string());
-  if (::chmod(path.c_str(), 0700) != 0) return system_error(errno).during("close " + path.string() + " to others");
-  return {};
-}
-
-// One daemon per data directory.
-Result<UniqueFd> take_lock(const fs::path& data) {
-  UniqueFd lock{::open((data / "serve.lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)};
-  if (!lock) return system_error(errno).during("open the lock of " + data.string());
-  for (int i = 0; i < 100; ++i) {  // one that was killed a moment ago may still be dying
-    if (::flock(lock.get(), LOCK_EX | LOCK_NB) == 0) return lock;
-    ::usleep(20'000);
-  }
-  return make_error(ErrorCode::already_exists, "another daemon uses " + data.string())
-      .with_hint("stop it, or give this one another directory with --data");
-}
 
 bool is_public(const std::string& address) {
   return !address.empty() && !address.starts_with("127.") && !address.starts_with("[::1]") &&
@@ -64,15 +41,6 @@ Result<void> make_first_key(KeyStore& keys, const ServeSettings& settings) {
   std::printf("key: %s\n", made.secret.reveal().c_str());
   std::fflush(stdout);
   return {};
-}
-
-Result<Stores> open_stores(Database& database, const ServeSettings& settings) {
-  HUTCH_TRY(auto keys, KeyStore::open(database));
-  HUTCH_TRY(auto runs, RunStore::open(database, settings.data / "runs.journal"));
-  HUTCH_TRY(auto sessions, SessionStore::open(database));
-  HUTCH_TRY(auto cache, ResultCache::open(database, settings.cache));
-  return Stores{
-      .keys = std::move(keys), .runs = std::move(runs), .sessions = std::move(sessions), .cache = std::move(cache)};
 }
 
 // Logs and files of runs, oldest first, until what is left fits.
@@ -126,15 +94,6 @@ class Housekeeping {
   net::thread_pool thread_{1};
 };
 
-// Answers, refusals above all, do not wait behind programs that use every processor. Only root may; the priority that
-// programs are to have is returned.
-int go_first() {
-  constexpr int kBefore = 5;
-  const int usual = ::getpriority(PRIO_PROCESS, 0);
-  ::setpriority(PRIO_PROCESS, 0, usual - kBefore);
-  return usual;
-}
-
 void announce(const ServeSettings& settings, const std::string& address, const std::string& socket) {
   log::info("listening", {{"address", address}, {"socket", socket}});
   if (settings.ready_file.empty()) return;
@@ -154,57 +113,31 @@ Result<void> serve(const ServeSettings& given, const std::string& version) {
     if (!log_file) return system_error(errno).during("open " + settings.log_file);
     log::open(log_file.get());
   }
-  settings.caps.directory = settings.data / "runs";
-  for (const char* part : {"", "runs", "sessions"}) {
-    HUTCH_TRY(make_private_directory(settings.data / part));
-  }
-  HUTCH_TRY(const auto lock, take_lock(settings.data));
-  HUTCH_TRY(auto templates, load_templates({}));
-  if (settings.template_name.empty()) {
-    const bool built = std::ranges::find(templates, "default", &Template::name) != templates.end();
-    settings.template_name = built ? "default" : "bare";
-  }
-  // Before any thread, and before the database: the keeper forks.
-  KeeperOptions keeping = keeper_options(templates, false);
-  keeping.priority = go_first();
-  HUTCH_TRY(auto keeper, start_keeper(keeping));
-  if (keeper.hello.cgroup.empty() && !settings.weaker_limits) {
-    return make_error(ErrorCode::unsupported, "the limits cannot be enforced here: " + keeper.hello.cgroup_problem)
-        .with_hint(keeper.hello.cgroup_hint +
-                   "\nor accept rlimits and a watchdog instead: hutch serve --weaker-limits");
-  }
-  net::io_context context(1);
-  EngineOptions how = engine_options(settings.engine, std::move(templates));
-  how.admission.reserve = how.admission.most_running;  // tenants, not processes of one user
-  how.pool.kept_back = std::min(how.pool.most, 2U);
-  Engine engine(context.get_executor(), std::move(keeper), std::move(how));
-  const fs::path database_path = settings.data / "hutch.db";
-  HUTCH_TRY(auto database, Database::open(database_path));
-  HUTCH_TRY(auto stores, open_stores(database, settings));
-  HUTCH_TRY(make_first_key(stores.keys, settings));
-
-  Daemon daemon(settings, engine, stores, version);
-  daemon.public_listener = is_public(settings.listen);
+  HUTCH_TRY(const auto service, Service::open(std::move(settings), version, Priority::before_programs));
+  Daemon& daemon = *service->daemon;
+  net::io_context& context = service->context;
+  HUTCH_TRY(make_first_key(service->stores->keys, service->settings));
+  daemon.public_listener = is_public(service->settings.listen);
   daemon.restore();
-  HttpServer server(context.get_executor(), {.times = settings.times, .handle = [&daemon](HttpExchange& exchange) {
-                                               return daemon.handle(exchange);
-                                             }});
-  if (!settings.tls_certificate.empty()) {
-    HUTCH_TRY(server.use_tls(settings.tls_certificate, settings.tls_key));
+  HttpServer server(context.get_executor(),
+                    {.times = service->settings.times,
+                     .handle = [&daemon](HttpExchange& exchange) { return daemon.handle(exchange); }});
+  if (!service->settings.tls_certificate.empty()) {
+    HUTCH_TRY(server.use_tls(service->settings.tls_certificate, service->settings.tls_key));
   }
   std::string address;
-  if (!settings.listen.empty()) {
-    HUTCH_TRY(address, server.listen_tcp(settings.listen));
+  if (!service->settings.listen.empty()) {
+    HUTCH_TRY(address, server.listen_tcp(service->settings.listen));
   }
-  if (settings.socket.empty()) {
+  if (service->settings.socket.empty()) {
     HUTCH_TRY(const auto location, EngineLocation::find());
-    settings.socket = (location.directory / "serve.sock").string();
+    service->settings.socket = (location.directory / "serve.sock").string();
   }
-  HUTCH_TRY(server.listen_unix(settings.socket));
+  HUTCH_TRY(server.listen_unix(service->settings.socket));
 
   bool stopping = false;
   bool keeper_died = false;
-  Housekeeping housekeeping(context.get_executor(), settings);
+  Housekeeping housekeeping(context.get_executor(), service->settings);
   const auto stop = [&](std::string why) {
     if (std::exchange(stopping, true)) return;
     log::info("stopping", {{"reason", std::move(why)}});
@@ -212,7 +145,7 @@ Result<void> serve(const ServeSettings& given, const std::string& version) {
     net::co_spawn(
         context,
         [&]() -> net::awaitable<void> {
-          co_await daemon.hub.shut_down(settings.stop_grace);
+          co_await daemon.hub.shut_down(service->settings.stop_grace);
           server.stop();
           context.stop();
         },
@@ -225,19 +158,19 @@ Result<void> serve(const ServeSettings& given, const std::string& version) {
   net::co_spawn(
       context,
       [&]() -> net::awaitable<void> {
-        co_await engine.listen();
+        co_await service->engine->listen();
         keeper_died = !stopping;
         stop("the keeper is gone");
       },
       net::detached);
-  net::co_spawn(context, engine.tend_pool(), net::detached);
+  net::co_spawn(context, service->engine->tend_pool(), net::detached);
   net::co_spawn(context, daemon.hub.tend(), net::detached);
   net::co_spawn(context, daemon.tend(), net::detached);
   net::co_spawn(context, housekeeping.run(stopping), net::detached);
-  announce(settings, address, settings.socket);
+  announce(service->settings, address, service->settings.socket);
   context.run();
-  std::ignore = stores.runs.flush();
-  std::ignore = database.checkpoint();
+  std::ignore = service->stores->runs.flush();
+  std::ignore = service->database->checkpoint();
   log::info("stopped");
   if (keeper_died) return make_error(ErrorCode::internal, "the keeper is gone").with_hint("start it again");
   return {};

@@ -30,10 +30,35 @@ struct ServeSettings {
   RunCaps caps;
   CacheLimits cache;
   std::uint64_t most_code = 1U << 20;
-  std::uint64_t most_body = 64U << 20;      // JSON, files in it included
-  std::uint64_t most_upload = 16ULL << 30;  // one file; the session's space is what counts
-  std::uint32_t runs_per_minute = 10;       // of a key that says nothing else, when not on loopback only
-  std::uint32_t concurrent_runs = 64;       // likewise, everywhere
+  std::uint64_t most_tool_code = 10U << 10;  // in a call of a tool
+  std::vector<std::string> package_allowlist{"numpy",
+                                             "pandas",
+                                             "scipy",
+                                             "scikit-learn",
+                                             "statsmodels",
+                                             "matplotlib",
+                                             "seaborn",
+                                             "plotly",
+                                             "bokeh",
+                                             "requests",
+                                             "beautifulsoup4",
+                                             "httpx",
+                                             "fastapi",
+                                             "python-dateutil",
+                                             "pytz",
+                                             "pydantic",
+                                             "typing-extensions",
+                                             "nltk",
+                                             "spacy",
+                                             "transformers",
+                                             "sympy",
+                                             "mpmath",
+                                             "pillow"};  // of execute_python
+  bool mcp_fixtures = false;                             // tools for conformance suites
+  std::uint64_t most_body = 64U << 20;                   // JSON, files in it included
+  std::uint64_t most_upload = 16ULL << 30;               // one file; the session's space is what counts
+  std::uint32_t runs_per_minute = 10;                    // of a key that says nothing else, when not on loopback only
+  std::uint32_t concurrent_runs = 64;                    // likewise, everywhere
   std::uint32_t sessions_per_key = 200;
   double price_per_cpu_second = 0;  // for budgets and cost figures
   std::chrono::seconds keep_runs = std::chrono::days(7);

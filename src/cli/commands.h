@@ -23,8 +23,10 @@ Action define_bench(CLI::App& app, const Words& after_dashes);
 Action define_doctor(CLI::App& app, const Words& after_dashes);
 Action define_config(CLI::App& app, const Words& after_dashes);
 Action define_serve(CLI::App& app, const Words& after_dashes);
+Action define_mcp(CLI::App& app, const Words& after_dashes);
 Action define_session(CLI::App& app, const Words& after_dashes);
 Action define_key(CLI::App& app, const Words& after_dashes);
+Action define_tools(CLI::App& app, const Words& after_dashes);
 
 int own_failure(const Error& error);
 

@@ -1,8 +1,10 @@
 // Commands about the daemon: serve, its sessions, its keys.
 #include "cli/commands.h"
 #include "cli/key_command.h"
+#include "cli/mcp_command.h"
 #include "cli/serve_command.h"
 #include "cli/session_command.h"
+#include "cli/tools_command.h"
 
 namespace hutch {
 namespace {
@@ -25,7 +27,21 @@ Action define_serve(CLI::App& app, const Words&) {
   app.add_option("--log", serve->log_file, "Append the log to this file instead of standard error");
   app.add_option("--ready-file", serve->ready_file, "Write the addresses here when requests are served");
   app.add_flag("--weaker-limits", serve->weaker_limits, "Where there are no control groups");
+  app.add_flag("--conformance-fixtures", serve->mcp_fixtures, "Also what the test suites of MCP expect, at /mcp");
   return [serve](const Config& config) { return serve_command(*serve, config, HUTCH_VERSION); };
+}
+
+Action define_mcp(CLI::App& app, const Words&) {
+  const auto mcp = std::make_shared<McpOptions>();
+  app.add_option("--template", mcp->template_name, "The environment that code runs in");
+  app.add_option("--tools", mcp->tools, "Only these, by name, or all (default: those of every day)")->delimiter(',');
+  app.add_option("--print-config", mcp->client,
+                 "What a client needs to find us: claude-desktop, claude-code, cursor, vscode, windsurf, zed, goose, "
+                 "codex, gemini-cli");
+  app.add_option("--http", mcp->http, "With --print-config: the address of a daemon, as https://HOST/mcp");
+  app.add_flag("--weaker-limits", mcp->weaker_limits, "Where there are no control groups");
+  app.add_flag("--conformance-fixtures", mcp->fixtures, "Also what the protocol's test suites expect");
+  return [mcp](const Config& config) { return mcp_command(*mcp, config, HUTCH_VERSION); };
 }
 
 Action define_session(CLI::App& app, const Words&) {
@@ -73,6 +89,13 @@ Action define_session(CLI::App& app, const Words&) {
     if (*inspect) return session_inspect(*session);
     return *attach ? session_attach(*session) : session_remove(*session);
   };
+}
+
+Action define_tools(CLI::App& app, const Words&) {
+  const auto tools = std::make_shared<ToolsOptions>();
+  app.add_option("NAME", tools->names, "Which tools (default: the everyday ones; all: every one)");
+  app.add_option("--format", tools->format, "anthropic, openai, openai-responses, mcp or gemini");
+  return [tools](const Config& config) { return tools_command(*tools, config); };
 }
 
 Action define_key(CLI::App& app, const Words&) {

@@ -171,6 +171,8 @@ const std::vector<Key>& keys() {
       size_key("serve.log_cap", [](Config& c) -> auto& { return c.serve.caps.log; }),
       size_key("serve.cache", [](Config& c) -> auto& { return c.serve.cache.total; }),
       wide_key("serve.max_code", [](Config& c) -> auto& { return c.serve.most_code; }),
+      wide_key("serve.max_tool_code", [](Config& c) -> auto& { return c.serve.most_tool_code; }),
+      list_key("serve.packages", [](Config& c) -> auto& { return c.serve.package_allowlist; }),
       wide_key("serve.max_body", [](Config& c) -> auto& { return c.serve.most_body; }),
       wide_key("serve.max_upload", [](Config& c) -> auto& { return c.serve.most_upload; }),
       count_key("serve.runs_per_minute", [](Config& c) -> auto& { return c.serve.runs_per_minute; }),

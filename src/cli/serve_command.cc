@@ -22,6 +22,7 @@ int serve_command(const ServeOptions& options, const Config& config, const std::
   settings.engine = config.engine;
   settings.template_name = config.template_name;
   settings.weaker_limits = options.weaker_limits;
+  settings.mcp_fixtures = options.mcp_fixtures;
   settings.ready_file = options.ready_file;
   const auto override_with = [](std::string& setting, const std::string& option) {
     if (!option.empty()) setting = option;

@@ -10,6 +10,7 @@ namespace hutch {
 struct ServeOptions {  // empty: as the configuration says
   std::string listen, socket, data, tls_certificate, tls_key, ready_file, log_file;
   bool weaker_limits = false;
+  bool mcp_fixtures = false;
 };
 
 int serve_command(const ServeOptions& options, const Config& config, const std::string& version);

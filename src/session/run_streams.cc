@@ -34,7 +34,8 @@ void Run::send_task() {
                                                                       .has_file = request.has_file,
                                                                       .arguments = request.arguments,
                                                                       .environment = request.environment,
-                                                                      .as_cell = request.as_cell}));
+                                                                      .as_cell = request.as_cell,
+                                                                      .directory = request.directory}));
     link_.expect_frames_of(wire::kMaxRunnerFrame);
   }
   task_sent_ = true;

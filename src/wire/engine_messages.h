@@ -12,7 +12,7 @@
 
 namespace hutch::wire {
 
-inline constexpr std::uint32_t kEngineProtocol = 3;
+inline constexpr std::uint32_t kEngineProtocol = 4;
 inline constexpr std::uint32_t kMaxEngineFrame = 24U << 20;
 inline constexpr std::uint32_t kFileChunk = 1U << 20;
 
@@ -66,11 +66,12 @@ struct RunRequest {
   bool on_demand = false;   // not in a sandbox that was made in advance
   bool want_files = false;  // attach a descriptor to every `file`
   bool as_cell = false;     // a script as one cell: its last value and its displays are told
+  std::string directory;    // to run in; empty: the workspace
   std::string fault;        // tests: the name of the set-up step that fails
   template <class A>
   void fields(A& a) {
     a(template_name), a(mode), a(code), a(file_name), a(has_file), a(arguments), a(environment), a(limits);
-    a(weaker_limits), a(cold), a(on_demand), a(want_files), a(as_cell), a(fault);
+    a(weaker_limits), a(cold), a(on_demand), a(want_files), a(as_cell), a(directory), a(fault);
   }
 };
 

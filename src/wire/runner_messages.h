@@ -50,9 +50,10 @@ struct RunScript {
   std::vector<std::string> arguments;  // sys.argv[1:]
   Environment environment;             // added to the template's
   bool as_cell = false;                // one cell: its last value and its displays are told
+  std::string directory;               // to run in, made if it is not there; empty: the workspace
   template <class A>
   void fields(A& a) {
-    a(code), a(file_name), a(has_file), a(arguments), a(environment), a(as_cell);
+    a(code), a(file_name), a(has_file), a(arguments), a(environment), a(as_cell), a(directory);
   }
 };
 

@@ -8,7 +8,7 @@ import os
 import socket
 import struct
 
-PROTOCOL = 3
+PROTOCOL = 4
 HELLO, RUN, PUT_FILE, GO, CELL, INTERRUPT, CANCEL, STATUS, STOP = range(1, 10)
 HELLO_REPLY, OUTPUT, FILE, CELL_DONE, FINISHED, FAILED, STATUS_REPLY = range(64, 71)
 MOST_FRAME = 24 << 20
@@ -167,6 +167,7 @@ class Request:
     on_demand: bool = False
     want_files: bool = False
     as_cell: bool = False
+    directory: str = ""
     fault: str = ""
 
     def encode(self) -> bytes:
@@ -175,7 +176,7 @@ class Request:
             struct.pack("<I", len(self.arguments)), *map(text, self.arguments),
             struct.pack("<I", len(self.environment)), *(text(a) + text(b) for a, b in self.environment),
             self.limits.encode(), bytes((self.weaker, self.cold, self.on_demand, self.want_files, self.as_cell)),
-            text(self.fault)))
+            text(self.directory), text(self.fault)))
 
 
 @dataclasses.dataclass
