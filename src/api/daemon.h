@@ -75,7 +75,7 @@ class Daemon {
   std::map<std::string, EditHistory> edits;  // that can be undone, by session
   const ToolRegistry tools;
   const std::string version;
-  bool public_listener = false;  // others than this machine can reach us
+  bool public_listener = false;                     // others than this machine can reach us
   std::shared_ptr<mcp::HttpEndpoint> mcp_endpoint;  // made when the first client comes
 
  private:

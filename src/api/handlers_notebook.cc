@@ -1,11 +1,10 @@
 // Notebooks: run as a whole in a session of their own, and a session as a notebook.
 #include <algorithm>
 #include <boost/json.hpp>
-#include <ranges>
 
 #include "api/json_text.h"
+#include "api/notebook_download.h"
 #include "api/notebook_parameters.h"
-#include "api/notebook_record.h"
 #include "api/notebook_run.h"
 #include "api/run_request.h"
 #include "api/session_access.h"
@@ -16,9 +15,7 @@ namespace {
 
 namespace json = boost::json;
 
-constexpr std::size_t kDepthAround = 1;           // the body's own
-constexpr std::size_t kMostDownload = 64U << 20;  // of stored runs that go into one notebook
-constexpr std::size_t kPage = 100;
+constexpr std::size_t kDepthAround = 1;                // the body's own
 constexpr auto kLongestCell = std::chrono::hours(24);  // its own limit is much shorter
 
 struct NotebookAsked {
@@ -94,33 +91,6 @@ net::awaitable<Handled> run_cells(Request& request, Session& session, NotebookRu
   co_return Handled{};
 }
 
-// Newest first, without what they left.
-Api<std::vector<StoredRun>> stored_runs(Request& request, const std::string& session_id) {
-  std::vector<StoredRun> runs;
-  RunFilter filter{.session_id = session_id, .limit = kPage};
-  while (runs.size() < kMostCells) {
-    auto page = request.daemon.stores.runs.list(request.caller.key.id, filter);
-    if (!page) return std::unexpected(ApiError{.message = "The runs cannot be read."});
-    for (auto& run : *page) runs.push_back(std::move(run));
-    if (page->size() < kPage) break;
-    filter.before = runs.back().id;
-  }
-  return runs;
-}
-
-void add_cell(Notebook& notebook, NotebookOutputs& outputs, const std::string& id, const StoredCell& cell) {
-  const std::size_t index = notebook.size();
-  notebook.insert(index, {.source = cell.code, .id = id});
-  outputs.begin(index);
-  for (const auto& event : cell.events) outputs.add(event);
-  std::ignore = outputs.end(cell.record);
-}
-
-wire::OutputEvent left_out() {
-  return {.stream = wire::Stream::err,
-          .data = "[hutch: these outputs were left out, the notebook would be too large]\n"};
-}
-
 }  // namespace
 
 net::awaitable<Handled> run_notebook(Request& request) {
@@ -148,29 +118,10 @@ net::awaitable<Handled> run_notebook(Request& request) {
 
 // Its variables may be gone, and the session too: what it ran is still known.
 net::awaitable<Handled> download_notebook(Request& request) {
-  Daemon& daemon = request.daemon;
   HUTCH_API_CHECK(request.only({}));
-  const auto session = find_session(request);
-  HUTCH_API_TRY(auto runs, stored_runs(request, request.parameters[0]));
-  if (!session && runs.empty()) co_return std::unexpected(session.error());
-  Notebook notebook = Notebook::make();
-  NotebookOutputs outputs(notebook, HutchData::leave_out);
-  std::size_t bytes = 0;
-  for (auto& one : std::views::reverse(runs)) {
-    if (one.status == "queued" || one.status == "running") continue;
-    const auto stored = daemon.stores.runs.get(one.id, request.caller.key.id);
-    if (!stored || !*stored) continue;
-    bytes += (*stored)->record.size() + (*stored)->events.size();
-    co_await daemon.engine.workers().run([&] {  // a large one would hold up others
-      auto cell = read_stored_cell((*stored)->record, (*stored)->events);
-      if (!cell) return false;
-      if (bytes > kMostDownload) cell->events.assign(1, left_out());
-      add_cell(notebook, outputs, one.id, *cell);
-      return true;
-    });
-  }
+  HUTCH_API_TRY(auto text, co_await notebook_of(request.daemon, request.caller, request.parameters[0]));
   co_await request.exchange.answer(
-      {.body = notebook.text(),
+      {.body = std::move(text),
        .content_type = "application/x-ipynb+json",
        .headers = {{"Content-Disposition", "attachment; filename=\"" + request.parameters[0] + ".ipynb\""}}});
   co_return Handled{};

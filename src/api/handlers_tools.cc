@@ -41,7 +41,11 @@ net::awaitable<Handled> post_tool_call(Request& request) {
   HUTCH_API_TRY(const auto body, co_await read_json(request.exchange, daemon.settings.most_body));
   HUTCH_API_TRY(auto asked, read_call(body));
   const Tool* tool = daemon.tools.find(asked.name);
-  if (tool == nullptr) HUTCH_API_CHECK(choose_tools(daemon.tools, {asked.name}));
+  if (tool == nullptr) {  // a model invents names: it is told, and the conversation goes on
+    const auto unknown = choose_tools(daemon.tools, {asked.name});
+    co_await request.exchange.answer({.body = json_text(render_result(asked, failed_result(unknown.error())))});
+    co_return Handled{};
+  }
   ToolCall call{.daemon = daemon, .caller = request.caller, .arguments = asked.arguments};
   // The caller's word counts more than the model's.
   const bool takes_session = tool->input_schema.at("properties").as_object().contains("session_id");

@@ -94,6 +94,10 @@ Handled JsonFields::finish() {
     if (problem_ || std::ranges::find(taken_, std::string_view(field.key())) != taken_.end()) continue;
     refuse("unknown field: " + printable(full_name(std::string_view(field.key()).substr(0, 100))), "unknown_field");
   }
+  return finish_loosely();
+}
+
+Handled JsonFields::finish_loosely() {
   if (problem_) return std::unexpected(std::move(*problem_));
   return {};
 }

@@ -30,6 +30,8 @@ class JsonFields {
   void refuse(std::string message, std::string code = "bad_arguments");
   // After the last field.
   Handled finish();
+  // The same for objects whose authors add fields as they like: others are let pass.
+  Handled finish_loosely();
 
  private:
   const boost::json::value* take(std::string_view name);

@@ -18,6 +18,7 @@ constexpr Route kRoutes[] = {
     {Method::get, "/v1/usage", Scope::any, show_usage},
     {Method::get, "/v1/tools", Scope::any, list_tools},
     {Method::post, "/v1/tools/call", Scope::run, post_tool_call},
+    {Method::post, "/v1/agent", Scope::run, post_agent},
     {Method::post, "/v1/run", Scope::run, post_run},
     {Method::get, "/v1/runs", Scope::run, list_runs},
     {Method::get, "/v1/runs/{run}", Scope::run, show_run},

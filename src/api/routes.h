@@ -80,6 +80,8 @@ net::awaitable<Handled> get_file(Request& request);
 net::awaitable<Handled> put_file(Request& request);
 net::awaitable<Handled> post_file(Request& request);
 net::awaitable<Handled> delete_file(Request& request);
+// handlers_agent.cc
+net::awaitable<Handled> post_agent(Request& request);
 // handlers_tools.cc
 net::awaitable<Handled> list_tools(Request& request);
 net::awaitable<Handled> post_tool_call(Request& request);

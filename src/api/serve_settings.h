@@ -54,11 +54,15 @@ struct ServeSettings {
                                              "sympy",
                                              "mpmath",
                                              "pillow"};  // of execute_python
-  bool mcp_fixtures = false;                             // tools for conformance suites
-  std::uint64_t most_body = 64U << 20;                   // JSON, files in it included
-  std::uint64_t most_upload = 16ULL << 30;               // one file; the session's space is what counts
-  std::uint32_t runs_per_minute = 10;                    // of a key that says nothing else, when not on loopback only
-  std::uint32_t concurrent_runs = 64;                    // likewise, everywhere
+  std::string agent_api = "anthropic";                   // or openai
+  std::string agent_base_url;                            // empty: the provider's own
+  std::string agent_model;
+  std::string agent_key_file;               // empty: ANTHROPIC_API_KEY or OPENAI_API_KEY
+  bool mcp_fixtures = false;                // tools for conformance suites
+  std::uint64_t most_body = 64U << 20;      // JSON, files in it included
+  std::uint64_t most_upload = 16ULL << 30;  // one file; the session's space is what counts
+  std::uint32_t runs_per_minute = 10;       // of a key that says nothing else, when not on loopback only
+  std::uint32_t concurrent_runs = 64;       // likewise, everywhere
   std::uint32_t sessions_per_key = 200;
   double price_per_cpu_second = 0;  // for budgets and cost figures
   std::chrono::seconds keep_runs = std::chrono::days(7);

@@ -26,6 +26,7 @@ Action define_serve(CLI::App& app, const Words& after_dashes);
 Action define_mcp(CLI::App& app, const Words& after_dashes);
 Action define_session(CLI::App& app, const Words& after_dashes);
 Action define_key(CLI::App& app, const Words& after_dashes);
+Action define_agent(CLI::App& app, const Words& after_dashes);
 Action define_tools(CLI::App& app, const Words& after_dashes);
 
 int own_failure(const Error& error);

@@ -1,4 +1,5 @@
 // Commands about the daemon: serve, its sessions, its keys.
+#include "cli/agent_command.h"
 #include "cli/commands.h"
 #include "cli/key_command.h"
 #include "cli/mcp_command.h"
@@ -89,6 +90,29 @@ Action define_session(CLI::App& app, const Words&) {
     if (*inspect) return session_inspect(*session);
     return *attach ? session_attach(*session) : session_remove(*session);
   };
+}
+
+Action define_agent(CLI::App& app, const Words&) {
+  const auto agent = std::make_shared<AgentOptions>();
+  app.footer(
+      "The key comes from ANTHROPIC_API_KEY or OPENAI_API_KEY, or from a file. It stays outside the sandbox.\n\n"
+      "  hutch agent \"Which product grew most?\" --file sales.csv\n"
+      "  hutch agent --api openai --base-url http://127.0.0.1:11434 --model qwen3 \"...\"");
+  app.add_option("QUESTION", agent->question)->required();
+  app.add_option("--file", agent->files, "A file to put into the sandbox; may be given more than once");
+  app.add_option("--model", agent->model, "Which model (default: agent.model, or claude-opus-5)");
+  app.add_option("--base-url", agent->base_url, "Where the model's API is");
+  app.add_option("--api", agent->api, "How it speaks: anthropic (default) or openai");
+  app.add_option("--key-file", agent->key_file, "A file with the key");
+  app.add_option("--template", agent->template_name);
+  app.add_option("--max-attempts", agent->attempts, "Runs of code that may fail (default 3)")->check(CLI::Range(1, 20));
+  app.add_option("--max-iterations", agent->iterations, "Turns of the model (default 10)")->check(CLI::Range(1, 100));
+  app.add_option("--transcript", agent->transcript, "Save everything that was said, as JSON");
+  app.add_option("--notebook", agent->notebook, "Save what was run, as a Jupyter notebook");
+  app.add_flag("--json", agent->json, "Print the report as JSON");
+  app.add_flag("--quiet", agent->quiet, "Only the answer");
+  app.add_flag("--weaker-limits", agent->weaker_limits, "Where there are no control groups");
+  return [agent](const Config& config) { return agent_command(*agent, config, HUTCH_VERSION); };
 }
 
 Action define_tools(CLI::App& app, const Words&) {

@@ -32,6 +32,7 @@ constexpr std::array kCommands{
     Command{"mcp", "Tools for a model: an MCP server on standard input and output", hutch::define_mcp},
     Command{"session", "Sessions of a daemon", hutch::define_session},
     Command{"key", "Who may use the daemon", hutch::define_key},
+    Command{"agent", "Ask a model a question; it writes code, and the sandbox runs it", hutch::define_agent},
     Command{"tools", "What agents are told of the tools, in the format of each kind of client", hutch::define_tools},
     Command{"bench", "How fast sandboxes start here, compared with plain Python", hutch::define_bench},
     Command{"doctor", "Can sandboxes run here, what is missing, and do the walls hold", hutch::define_doctor},

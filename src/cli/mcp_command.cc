@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 
 #include "api/local_service.h"
@@ -12,6 +13,8 @@
 
 namespace hutch {
 namespace {
+
+constexpr std::uint32_t kMostSessions = 32;  // of one conversation; forgotten ones make room
 
 int fail(const Error& error) {
   Report().error(error.message, error.hint);
@@ -55,6 +58,7 @@ int mcp_command(const McpOptions& options, const Config& config, const std::stri
   settings.template_name = options.template_name.empty() ? config.template_name : options.template_name;
   settings.weaker_limits = options.weaker_limits;
   settings.log_file.clear();  // standard error, which clients keep
+  settings.sessions_per_key = std::min(settings.sessions_per_key, kMostSessions);
   auto service = LocalService::start(std::move(settings), version);
   if (!service) return fail(service.error());
   Daemon& daemon = (*service)->daemon();

@@ -7,6 +7,7 @@ import http.client
 import itertools
 import json
 import queue
+import random
 import subprocess
 import threading
 
@@ -34,6 +35,13 @@ def modern_meta(**more: object) -> dict:
 
 def modern_request(method: str, params: dict | None = None, meta: dict | None = None) -> dict:
     return request(method, {**(params or {}), "_meta": {**modern_meta(), **(meta or {})}})
+
+
+def run_python(code: str, session: str | None = None, **more: object) -> dict:
+    arguments = {"code": code, **more}
+    if session is not None:
+        arguments["session_id"] = session
+    return {"name": "run_python", "arguments": arguments}
 
 
 def mirrored(message: dict) -> dict:
@@ -217,3 +225,36 @@ class StdioClient:
             raise AssertionError("hutch mcp does not end with its input") from None
         finally:
             self.process.stdout.close()
+
+
+# What a hostile client sends
+
+
+MESSAGES = [json.dumps(message).encode() for message in (
+    modern_request("tools/list", {"cursor": "1"}),
+    modern_request("tools/call", {"name": "list_sessions", "arguments": {}}, {"progressToken": 1}),
+    modern_request("resources/read", {"uri": "sandbox://ses_1/files/a"}),
+    modern_request("resources/list"),
+    modern_request("prompts/get", {"name": "analyse_file", "arguments": {"path": "x"}}),
+    modern_request("completion/complete", {"ref": {"type": "ref/prompt", "name": "a"},
+                                           "argument": {"name": "session_id", "value": "s"}}),
+    request("initialize", {"protocolVersion": LEGACY, "capabilities": {}}),
+    {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}})]
+
+
+def mutated(chance: random.Random) -> bytes:
+    """One of these messages, broken in a few places and still one line."""
+    data = bytearray(chance.choice(MESSAGES))
+    for _ in range(chance.randint(1, 4)):
+        at = chance.randrange(len(data) + 1)
+        kind = chance.randrange(4)
+        if kind == 0:
+            data[at:at + chance.randint(0, 8)] = b""
+        elif kind == 1:
+            data[at:at] = chance.choice((b"{", b"]", b'"', b"null", b"-1e999", b"\\u0000", b"\xff", b'"_meta":1,'))
+        elif kind == 2 and data:
+            data[min(at, len(data) - 1)] = chance.randrange(256)
+        else:
+            begin = chance.randrange(len(data) + 1)
+            data[at:at] = data[begin:begin + chance.randint(0, 20)]
+    return bytes(data).replace(b"\n", b" ").replace(b"\r", b" ")

@@ -158,12 +158,19 @@ class Dialects(Tools):
         self.api.post("/v1/tools/call", {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}}, 400)
 
     def test_what_is_no_call_is_refused(self):
-        for body in ({}, {"name": 5}, {"type": "tool_use", "name": "run_python"}, {"name": "nothing"},
+        for body in ({}, {"name": 5}, {"type": "tool_use", "name": "run_python"},
                      {"type": "function", "id": "a", "function": {"arguments": "{}"}}, {"name": "run_python", "x": 1},
                      {"name": "run_python", "arguments": 3}):
             with self.subTest(body=body):
                 self.assertEqual(self.api.post("/v1/tools/call", body, 400).json["error"]["category"],
                                  "invalid_request")
+
+
+    def test_a_tool_that_does_not_exist_is_for_the_model_to_correct(self):
+        answer = self.api.post("/v1/tools/call", {"type": "tool_use", "id": "t", "name": "nothing", "input": {},
+                                                  "added_by_the_provider": 1}).json
+        self.assertTrue(answer["is_error"])
+        self.assertIn("run_python", answer["content"][0]["text"])
 
 
 class Arguments(Tools):

@@ -1,24 +1,24 @@
 #!/usr/bin/env python3
-"""The MCP server: both eras, over HTTP and over pipes."""
+"""The MCP server over HTTP, in both eras."""
 from __future__ import annotations
 
 import base64
 import json
 import random
-import signal
 import threading
 import time
 
 import api_support
 import support
-from mcp_client import LEGACY, META, MODERN, EventReader, HttpClient, StdioClient
-from mcp_client import mirrored, modern_meta, modern_request, request
+from mcp_client import LEGACY, META, MODERN, EventReader, HttpClient
+from mcp_client import mirrored, modern_meta, modern_request, mutated, request, run_python
 
 PICTURE = """
 import base64
 class Shown:
     def _repr_png_(self):
-        return base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5ErkJggg==")
+        return base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAA"
+                                "AABJRU5ErkJggg==")
 Shown()
 """
 SLOW = "import time\nfor i in range(5):\n    print('step', i, flush=True); time.sleep(0.25)"
@@ -31,13 +31,6 @@ def setUpModule() -> None:
 
 def tearDownModule() -> None:
     api_support.finish()
-
-
-def run_python(code: str, session: str | None = None, **more: object) -> dict:
-    arguments = {"code": code, **more}
-    if session is not None:
-        arguments["session_id"] = session
-    return {"name": "run_python", "arguments": arguments}
 
 
 class ModernHttp(support.Scenario):
@@ -157,7 +150,8 @@ class ModernHttp(support.Scenario):
         self.assertEqual(answer.response["result"]["structuredContent"]["status"], "ok")
 
     def test_hanging_up_cancels(self) -> None:
-        session = self.client.modern("tools/call", run_python("1")).response["result"]["structuredContent"]["session_id"]
+        first = self.client.modern("tools/call", run_python("1")).response["result"]
+        session = first["structuredContent"]["session_id"]
         message = modern_request("tools/call", run_python(FOREVER, session), {"progressToken": 1})
         with EventReader(self.client, "POST", json.dumps(message).encode(), mirrored(message)) as events:
             while "on my way" not in events.next()["params"]["message"]:
@@ -188,8 +182,8 @@ class ModernHttp(support.Scenario):
         read = self.client.modern("resources/read", {"uri": uris["raw.bin"]}).response["result"]
         self.assertEqual(base64.b64decode(read["contents"][0]["blob"]), bytes(range(256)))
         output = "sandbox://%s/executions/%s/stdout" % (session, ran["execution_id"])
-        self.assertEqual(self.client.modern("resources/read", {"uri": output}).response["result"]["contents"][0]["text"],
-                         "out\n")
+        read = self.client.modern("resources/read", {"uri": output}).response["result"]
+        self.assertEqual(read["contents"][0]["text"], "out\n")
         templates = self.client.modern("resources/templates/list").response["result"]["resourceTemplates"]
         reference = {"type": "ref/resource", "uri": templates[0]["uriTemplate"]}
         found = self.client.modern("completion/complete", {
@@ -280,7 +274,8 @@ class LegacyHttp(support.Scenario):
 
     def test_cancels_when_told_and_says_no_more(self) -> None:
         self.client.begin()
-        session = self.client.legacy("tools/call", run_python("1")).response["result"]["structuredContent"]["session_id"]
+        first = self.client.legacy("tools/call", run_python("1")).response["result"]
+        session = first["structuredContent"]["session_id"]
         got = []
         thread = threading.Thread(target=lambda: got.append(
             self.client.legacy("tools/call", run_python(FOREVER, session), "slow")))
@@ -305,131 +300,13 @@ class LegacyHttp(support.Scenario):
             self.client.legacy("resources/unsubscribe", {"uri": uri})
 
 
-class Stdio(support.Scenario):
-    def test_speaks_the_old_way_and_the_new_one(self) -> None:
-        with StdioClient() as client:
-            self.assertEqual(client.begin()["serverInfo"]["name"], "hutch")
-            self.assertEqual(client.call("ping")["result"], {})
-            ran = client.call("tools/call", run_python("print('hi')"))["result"]
-            self.assertEqual(ran["structuredContent"]["stdout"], "hi\n")
-            found = client.modern("server/discover")["result"]
-            self.assertEqual(found["resultType"], "complete")
-            session = ran["structuredContent"]["session_id"]
-            again = client.modern("tools/call", run_python("'same'", session))["result"]
-            self.assertEqual(again["structuredContent"]["result"], "'same'")
-            self.assertEqual(client.call("server/discover")["error"]["code"], -32602)
-            self.assertEqual(client.modern("ping")["error"]["code"], -32601)
-
-    def test_answers_soon_after_it_starts(self) -> None:
-        best = 10.0
-        for _ in range(3):
-            begin = time.monotonic()
-            with StdioClient() as client:
-                client.modern("server/discover")
-                best = min(best, time.monotonic() - begin)
-        self.assertLess(best, 0.5)  # a tenth of a second where nothing else is going on
-
-    def test_serves_requests_side_by_side(self) -> None:
-        with StdioClient() as client:
-            client.begin()
-            slow = request("tools/call", run_python("import time; time.sleep(1.5); 'slow'"))
-            client.send(slow)
-            begin = time.monotonic()
-            self.assertEqual(client.call("ping")["result"], {})
-            self.assertLess(time.monotonic() - begin, 1)
-            self.assertEqual(client.answer_to(slow)["result"]["structuredContent"]["result"], "'slow'")
-
-    def test_cancels_and_says_no_more(self) -> None:
-        with StdioClient() as client:
-            client.begin()
-            session = client.call("tools/call", run_python("1"))["result"]["structuredContent"]["session_id"]
-            slow = request("tools/call", run_python(FOREVER, session))
-            client.send(slow)
-            client.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": slow["id"]}})
-            result = client.call("tools/call", run_python("'free'", session))["result"]
-            self.assertEqual(result["structuredContent"]["result"], "'free'")
-            self.assertEqual(client.answers, {})
-
-    def test_ends_with_its_input_whatever_runs(self) -> None:
-        client = StdioClient()
-        client.begin()
-        client.send(request("tools/call", run_python(FOREVER)))
-        time.sleep(0.3)
-        begin = time.monotonic()
-        self.assertEqual(client.close(), 0)
-        self.assertLess(time.monotonic() - begin, 4)
-
-    def test_ends_when_it_is_told_to(self) -> None:
-        client = StdioClient()
-        client.begin()
-        client.process.send_signal(signal.SIGTERM)
-        self.assertEqual(client.process.wait(5), 0)
-        client.close()
-
-    def test_survives_bad_lines(self) -> None:
-        with StdioClient() as client:
-            client.write(b"\n  \n{\n[1]\n\xff\xfe\n" + b"x" * (9 << 20) + b"\n")
-            self.assertEqual([client.receive()["error"]["code"] for _ in range(4)], [-32700, -32600, -32700, -32600])
-            client.begin()
-
-    def test_offers_the_tools_that_were_asked_for(self) -> None:
-        with StdioClient("--tools", "run_python,read_file") as client:
-            client.begin()
-            names = {tool["name"] for tool in client.call("tools/list")["result"]["tools"]}
-            self.assertEqual(names, {"run_python", "read_file"})
-            self.assertEqual(client.call("tools/call", {"name": "write_file"})["error"]["code"], -32602)
-        done = self.home.call("mcp", "--tools", "no_such_tool")
-        self.assertEqual(done.code, support.OWN_FAILURE)
-
-    def test_writes_the_configuration_of_clients(self) -> None:
-        done = self.home.call("mcp", "--print-config", "claude-desktop")
-        self.assertEqual(json.loads(done.out)["mcpServers"]["hutch"]["args"], ["mcp"])
-        done = self.home.call("mcp", "--print-config", "vscode", "--http", "https://example.org/mcp")
-        self.assertEqual(json.loads(done.out)["servers"]["hutch"]["url"], "https://example.org/mcp")
-        self.assertEqual(self.home.call("mcp", "--print-config", "abacus").code, support.OWN_FAILURE)
-
-
-def mutate(chance: random.Random, text: bytes) -> bytes:
-    data = bytearray(text)
-    for _ in range(chance.randint(1, 4)):
-        at = chance.randrange(len(data) + 1)
-        kind = chance.randrange(4)
-        if kind == 0:
-            data[at:at + chance.randint(0, 8)] = b""
-        elif kind == 1:
-            data[at:at] = chance.choice((b"{", b"]", b'"', b"null", b"-1e999", b"\\u0000", b"\xff", b'"_meta":1,'))
-        elif kind == 2 and data:
-            data[min(at, len(data) - 1)] = chance.randrange(256)
-        else:
-            begin = chance.randrange(len(data) + 1)
-            data[at:at] = data[begin:begin + chance.randint(0, 20)]
-    return bytes(data).replace(b"\n", b" ").replace(b"\r", b" ")
-
-
-class Hostile(support.Scenario):
-    MESSAGES = [json.dumps(message).encode() for message in (
-        modern_request("tools/list", {"cursor": "1"}),
-        modern_request("tools/call", {"name": "list_sessions", "arguments": {}}, {"progressToken": 1}),
-        modern_request("resources/read", {"uri": "sandbox://ses_1/files/a"}),
-        modern_request("resources/list"),
-        modern_request("prompts/get", {"name": "analyse_file", "arguments": {"path": "x"}}),
-        modern_request("completion/complete", {"ref": {"type": "ref/prompt", "name": "a"},
-                                               "argument": {"name": "session_id", "value": "s"}}),
-        request("initialize", {"protocolVersion": LEGACY, "capabilities": {}}),
-        {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}})]
-
-    def test_thousands_of_broken_lines(self) -> None:
-        chance = random.Random(6)
-        with StdioClient() as client:
-            client.write(b"".join(mutate(chance, chance.choice(self.MESSAGES)) + b"\n" for _ in range(3000)))
-            self.assertEqual(client.call("ping")["result"], {})
-
+class HostileHttp(support.Scenario):
     def test_a_thousand_broken_bodies(self) -> None:
         chance = random.Random(7)
         client = HttpClient()
         connection = client.connect()
         for _ in range(1000):
-            body = mutate(chance, chance.choice(self.MESSAGES))
+            body = mutated(chance)
             headers = client.headers({"MCP-Protocol-Version": chance.choice((MODERN, LEGACY, "x")),
                                       "Mcp-Method": chance.choice(("tools/list", "resources/list", "x"))})
             connection.request("POST", "/mcp", body, headers)

@@ -45,7 +45,7 @@ TEST(McpEra, WantsTheNameOfWhatIsCalled) {
   const json::object params{{"_meta", meta()}, {"name", "résumé"}};
   EXPECT_EQ(code(check_mirrored(request("tools/call", params), headers("tools/call"))), kHeaderMismatch);
   EXPECT_EQ(code(check_mirrored(request("tools/call", params), headers("tools/call", "other"))), kHeaderMismatch);
-  EXPECT_EQ(code(check_mirrored(request("tools/call", params), headers("tools/call", "=?base64?cssOpc3Vtw6k=?="))), 0);
+  EXPECT_EQ(code(check_mirrored(request("tools/call", params), headers("tools/call", "=?base64?csOpc3Vtw6k=?="))), 0);
   EXPECT_EQ(code(check_mirrored(request("tools/call", params), headers("tools/call", "=?base64?!?="))),
             kHeaderMismatch);
   const json::object resource{{"_meta", meta()}, {"uri", "sandbox://a/files/b"}};
@@ -68,8 +68,8 @@ TEST(McpEra, SaysWhichVersionsItSpeaks) {
   EXPECT_EQ(read.error().http_status, 400);
   ASSERT_TRUE(read.error().data);
   const auto& data = read.error().data->as_object();
-  EXPECT_EQ(data.at("requested"), "2027-01-01");
-  EXPECT_EQ(data.at("supported").as_array().front(), kModernVersion);
+  EXPECT_EQ(data.at("requested"), json::value("2027-01-01"));
+  EXPECT_EQ(data.at("supported").as_array().front(), json::value(kModernVersion));
 }
 
 TEST(McpEra, ReadsTokensAndLogLevels) {

@@ -177,6 +177,11 @@ net::awaitable<void> HttpEndpoint::serve_modern(Request& request, RpcRequest mes
     co_await answer_error(request.exchange, message.id, mirrored.error());
     co_return;
   }
+  if (message.method == "subscriptions/listen" && !accepts_events(asked)) {
+    const RpcError error{.code = kInvalidRequest, .message = "This needs Accept: text/event-stream"};
+    co_await answer_error(request.exchange, message.id, error, 406);
+    co_return;
+  }
   auto meta = read_modern_meta(message.params);
   if (!meta) {
     co_await answer_error(request.exchange, message.id, meta.error());

@@ -74,9 +74,9 @@ class Follower {
     run_ = std::move(run);
     if (part_ == Part::own) {
       call_.log("info", "run " + run_->identity().id + " started");
-      call_.cancellation->on_cancel([this] { tasks_.spawn(cancel()); });
+      call_.cancellation->on_cancel([this] { tasks_.spawn(cancel(run_)); });
     }
-    if (call_.meta.progress_token) tasks_.spawn(tell());
+    if (call_.meta.progress_token) tasks_.spawn(tell(run_));
   }
   // Nothing is told after this.
   net::awaitable<void> end() {
@@ -90,26 +90,25 @@ class Follower {
   }
 
  private:
-  net::awaitable<void> tell() {
-    const auto begin = Clock::now();
-    EventStream& events = run_->events();
+  // Until the call is over, or there is another run to tell of.
+  net::awaitable<void> tell(std::shared_ptr<LiveRun> run) {
+    EventStream& events = run->events();
     std::uint64_t seen = 0;
-    double told = -1;
-    while (!over_.is_set()) {
+    while (!over_.is_set() && run == run_) {
       std::string line;
       for (seen = std::max(seen, events.first() - 1); seen < events.last();) {
         const StreamEvent& event = events.at(++seen);
         if (event.type != EventType::output) continue;
         if (auto text = last_line(event.text); !text.empty()) line = std::move(text);
       }
-      const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - begin).count();
+      const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - begin_).count();
       const double seconds = static_cast<double>(ms) / 1000;
       if (line.empty()) line = "running, " + std::to_string(ms / 1000) + " s";
-      if (seconds > told) {
+      if (seconds > told_) {
         call_.notify(notification(
             "notifications/progress",
             {{"progressToken", *call_.meta.progress_token}, {"progress", seconds}, {"message", std::move(line)}}));
-        told = seconds;
+        told_ = seconds;
       }
       if (events.closed()) co_return;
       if (co_await over_.wait_until(Clock::now() + kBetween)) co_return;
@@ -119,16 +118,18 @@ class Follower {
   }
 
   // More than once: an interrupt that comes before the interpreter has begun is lost.
-  net::awaitable<void> cancel() {
-    for (auto pause = kBetween; run_->stage() != RunStage::finished && !over_.is_set(); pause *= 2) {
-      if (run_->cancel) run_->cancel();
-      co_await run_->wait_finished(Clock::now() + std::min(pause, kLongestPause));
+  net::awaitable<void> cancel(std::shared_ptr<LiveRun> run) {
+    for (auto pause = kBetween; run->stage() != RunStage::finished && !over_.is_set(); pause *= 2) {
+      if (run->cancel) run->cancel();
+      co_await run->wait_finished(Clock::now() + std::min(pause, kLongestPause));
     }
   }
 
   Call& call_;
   Part part_;
   std::shared_ptr<LiveRun> run_;
+  Clock::time_point begin_ = Clock::now();
+  double told_ = -1;  // seconds; each must be more than the last
   Event over_;
   TaskGroup tasks_;
 };

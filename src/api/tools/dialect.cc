@@ -109,7 +109,6 @@ Api<CallAsked> read_call(const json::object& body) {
       if (!fields.text("id", call.id, kLongestId)) fields.refuse("id is missing");
       take_name(fields, call);
       take_arguments(fields, "input", call.arguments);
-      fields.value("cache_control");
       if (const auto* caller = fields.value("caller")) call.caller = *caller;
       break;
     case Dialect::openai_responses:
@@ -117,17 +116,15 @@ Api<CallAsked> read_call(const json::object& body) {
       if (!fields.text("call_id", call.id, kLongestId)) fields.refuse("call_id is missing");
       take_name(fields, call);
       take_arguments(fields, "arguments", call.arguments);
-      for (const char* unused : {"id", "status", "namespace", "caller", "created_by"}) fields.value(unused);
       break;
     case Dialect::openai_chat:
       fields.text("type", ignored, kLongestName);
-      fields.value("index");
       if (!fields.text("id", call.id, kLongestId)) fields.refuse("id is missing");
       if (const auto* function = fields.object("function")) {
         JsonFields inner(*function, "function");
         if (!inner.text("name", call.name, kLongestName)) inner.refuse("function.name is missing");
         take_arguments(inner, "arguments", call.arguments);
-        if (auto done = inner.finish(); !done) return std::unexpected(done.error());
+        if (auto done = inner.finish_loosely(); !done) return std::unexpected(done.error());
       }
       break;
     case Dialect::gemini:
@@ -136,9 +133,8 @@ Api<CallAsked> read_call(const json::object& body) {
         inner.text("id", call.id, kLongestId);
         if (!inner.text("name", call.name, kLongestName)) inner.refuse("functionCall.name is missing");
         take_arguments(inner, "args", call.arguments);
-        if (auto done = inner.finish(); !done) return std::unexpected(done.error());
+        if (auto done = inner.finish_loosely(); !done) return std::unexpected(done.error());
       }
-      fields.value("thoughtSignature");
       break;
     case Dialect::plain:
       take_name(fields, call);
@@ -146,7 +142,9 @@ Api<CallAsked> read_call(const json::object& body) {
       break;
   }
   fields.text("session_id", call.session_id, kLongestId);
-  if (auto done = fields.finish(); !done) return std::unexpected(done.error());
+  // Providers add fields to their blocks, and callers pass them on whole.
+  auto done = call.dialect == Dialect::plain ? fields.finish() : fields.finish_loosely();
+  if (!done) return std::unexpected(done.error());
   if (call.dialect == Dialect::anthropic_server) {
     if (auto translated = from_server_tool(call); !translated) return std::unexpected(translated.error());
   }

@@ -41,6 +41,7 @@ async function conformance(url) {
   ]) {
     const { code, output } = await run();
     check(what, code === 0, output);
+    if (process.env.HUTCH_INTEROP_VERBOSE) console.log(output);
   }
 }
 
@@ -54,6 +55,7 @@ async function inspector(url, key) {
     ["inspector, http, legacy, strict", [...remote, "--method", "tools/list", "--strict", "--format", "json"]],
     ["inspector, http, call", [...remote, ...call]],
     ["inspector, http, modern call", [...remote, "--protocol-era", "modern", ...call]],
+    ["inspector, http, load", [...remote, ...call, "--load", "--load-requests", "300", "--load-concurrency", "16"]],
     ["inspector, stdio, auto", [hutch, "mcp", "--protocol-era", "auto", "--method", "tools/list", "--format", "json"]],
     ["inspector, stdio, call", [hutch, "mcp", ...call]],
   ]) {
