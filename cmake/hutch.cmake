@@ -6,7 +6,8 @@ target_compile_options(hutch_flags INTERFACE
   -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Wimplicit-fallthrough -Werror
   -Wno-c23-extensions -Wno-missing-designated-field-initializers
   -ffunction-sections -fdata-sections -fno-omit-frame-pointer -fstack-protector-strong -fstack-clash-protection)
-target_compile_definitions(hutch_flags INTERFACE _GLIBCXX_ASSERTIONS $<$<CONFIG:Release>:_FORTIFY_SOURCE=3>)
+target_compile_definitions(hutch_flags INTERFACE _GLIBCXX_ASSERTIONS $<$<CONFIG:Release>:_FORTIFY_SOURCE=3>
+  BOOST_ASIO_SEPARATE_COMPILATION BOOST_BEAST_SEPARATE_COMPILATION)  # see *_library.cc
 target_link_options(hutch_flags INTERFACE -fuse-ld=lld -Wl,-z,relro,-z,now -Wl,--gc-sections
   -Wl,-z,pack-relative-relocs)  # a tenth of the size, all of which is read at every start
 
@@ -25,16 +26,21 @@ if(HUTCH_FUZZ)
   target_compile_options(hutch_flags INTERFACE -fsanitize=fuzzer-no-link)
 endif()
 
-# Most of the time of a build went into reading the same headers. The sanitizers' builds have flags of their own, hence
-# headers of their own.
-function(hutch_precompile target)
-  if(NOT TARGET hutch_precompiled)
+# Most of the time of a build went into reading the same headers: `headers` is src/base/precompiled.h, or that with
+# GoogleTest. The sanitizers' builds have flags of their own, hence headers of their own.
+function(hutch_precompile target headers)
+  if(NOT TARGET hutch_${headers})
     file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/generated/precompiled.cc CONTENT "\n")
-    add_library(hutch_precompiled OBJECT ${CMAKE_BINARY_DIR}/generated/precompiled.cc)
-    target_link_libraries(hutch_precompiled PRIVATE hutch_flags fmt::fmt-header-only)
-    target_precompile_headers(hutch_precompiled PRIVATE ${CMAKE_SOURCE_DIR}/src/base/precompiled.h)
+    add_library(hutch_${headers} OBJECT ${CMAKE_BINARY_DIR}/generated/precompiled.cc)
+    target_link_libraries(hutch_${headers} PRIVATE hutch_flags $<$<STREQUAL:${headers},precompiled_tests>:GTest::gmock>)
+    target_precompile_headers(hutch_${headers} PRIVATE ${CMAKE_SOURCE_DIR}/src/base/${headers}.h)
   endif()
-  target_precompile_headers(${target} REUSE_FROM hutch_precompiled)
+  get_target_property(type ${target} TYPE)
+  if(type STREQUAL "EXECUTABLE")
+    set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE OFF)  # -fPIE: not the headers' flags
+    target_compile_options(${target} PRIVATE -fPIC)
+  endif()
+  target_precompile_headers(${target} REUSE_FROM hutch_${headers})
 endfunction()
 
 # hutch_module(name SOURCES a.cc ... TESTS a_test.cc ... USES other modules and libraries)
@@ -45,7 +51,7 @@ function(hutch_module name)
     add_library(hutch_${name} STATIC ${ARG_SOURCES})
     target_link_libraries(hutch_${name} PUBLIC hutch_flags ${ARG_USES})
     if(ARG_PRECOMPILED)
-      hutch_precompile(hutch_${name})
+      hutch_precompile(hutch_${name} precompiled)
     endif()
   else()
     add_library(hutch_${name} INTERFACE)
@@ -55,9 +61,7 @@ function(hutch_module name)
     add_executable(${name}_test ${ARG_TESTS})
     target_link_libraries(${name}_test PRIVATE hutch_${name} GTest::gtest GTest::gmock GTest::gtest_main)
     if(ARG_PRECOMPILED)
-      set_target_properties(${name}_test PROPERTIES POSITION_INDEPENDENT_CODE OFF)  # -fPIE: not the headers' flags
-      target_compile_options(${name}_test PRIVATE -fPIC)
-      hutch_precompile(${name}_test)
+      hutch_precompile(${name}_test precompiled_tests)
     endif()
     include(GoogleTest)
     gtest_discover_tests(${name}_test TEST_PREFIX "${name}." DISCOVERY_MODE PRE_TEST PROPERTIES LABELS unit)

@@ -48,7 +48,14 @@ def run(channel: Channel, workspace: str, ipython: bool) -> None:
                     task = RunInSession(payload)
                     text = b"" if task.is_command else task.code
                     given.give(task.input, task.input_text)
+                    with_tools = bool(task.tools) and not task.is_command
+                    if with_tools:
+                        from . import host_tools
+
+                        host_tools.offer(channel, task.tools)
                     status, code = shell.run_task(task)
+                    if with_tools:
+                        host_tools.withdraw(channel)
                 finish.flush_streams()
                 changed = changes.after(text, shell.main[0].__dict__)
                 if changed:
@@ -75,6 +82,10 @@ def run_script(task: RunScript, channel: Channel, workspace: str) -> None:
     try:
         shell = make_shell(has_ipython())(channel, workspace, task)
         main = shell.main
+        if task.tools:
+            from . import host_tools
+
+            host_tools.offer(channel, task.tools)
         channel.start()
         status = shell.run_cell(task.code)
         if status == CELL_INCOMPLETE:
@@ -132,6 +143,7 @@ class Shell:
         for stream in (sys.stdout, sys.stderr):
             stream.reconfigure(line_buffering=True)  # a long cell is watched while it runs
         hooks.connect(channel)
+        channel.on_tool_result = ignore_result
         self._prepare_displays()
 
     def _prepare_displays(self) -> None:
@@ -162,6 +174,9 @@ class Shell:
         if isinstance(error, SystemExit):
             self.exit_code = finish.exit_code(error)
             return CELL_EXIT
+        host_tools = sys.modules.get("hutch_runner.host_tools")
+        if host_tools is not None:
+            host_tools.hide_own_frames(error)
         self.error_code = errors.report(error, self._channel, cell)
         return CELL_ERROR
 
@@ -269,6 +284,10 @@ def run_command(text: bytes) -> int:
 
     code = subprocess.call(["/bin/sh", "-c", text], restore_signals=True)
     return 128 - code if code < 0 else code
+
+
+def ignore_result(payload: bytes) -> None:
+    """Of a call that was not made by our functions."""
 
 
 def ignore_signal(number: int, frame: object) -> None:

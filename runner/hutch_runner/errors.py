@@ -131,6 +131,20 @@ def with_source(text: str) -> str:
     return "\n".join(result)
 
 
+def similar_modules(name: str) -> str:
+    """What can be imported and is spelled like it; a hint, so that whatever goes wrong here does not matter."""
+    try:
+        import difflib
+
+        known = {module for module in sys.stdlib_module_names if not module.startswith("_")}
+        for place in sys.path:
+            if place.endswith("-packages"):
+                known.update(entry.partition(".")[0] for entry in os.listdir(place) if "-" not in entry)
+        return ", ".join(difflib.get_close_matches(name.partition(".")[0][:100], known, 3, 0.6))
+    except BaseException:
+        return ""
+
+
 def describe(error: BaseException, trace, program: Program) -> PythonError:
     """Everything the engine may want to know, from an object that may lie."""
     kind = type(error)
@@ -141,6 +155,7 @@ def describe(error: BaseException, trace, program: Program) -> PythonError:
         about.value = "<exception str() failed>"
     if issubclass(kind, ModuleNotFoundError) and isinstance(error.name, str):
         about.module_name = error.name
+        about.similar = similar_modules(error.name)
     if issubclass(kind, OSError) and isinstance(error.errno, int):
         about.error_number = error.errno
     entries = entries_of(trace)

@@ -10,9 +10,11 @@ import time
 __builtins__ = dict(vars(builtins))  # our own: a program may replace the shared ones
 
 PUT_FILE, RUN_SCRIPT, OPEN_SHELL, RUN_CELL, RUN_IN_SESSION, OPEN_PORTER, SHOWN, ASK = 1, 2, 3, 4, 5, 6, 7, 8
+TOOL_RESULT = 9
 WRITE, DATA, END, ABORT, REMOVE, MKDIR, MOVE, PACK, UNPACK = 10, 11, 12, 13, 14, 15, 16, 17, 18  # to the porter
 INPUT_NONE, INPUT_TEXT, INPUT_LIVE = 0, 1, 2
 STARTED, ERROR, CELL_DONE, RESTED, FINISHED, INPUT_WANTED, DISPLAY, CHANGES, ANSWER = 66, 67, 68, 69, 70, 71, 72, 73, 74
+TOOL_CALL, TOOL_CALL_DROPPED = 75, 76
 DONE, FAILED, PIECE = 80, 81, 82  # from the porter
 CELL_OK, CELL_ERROR, CELL_INCOMPLETE, CELL_EXIT = 0, 1, 2, 3
 COMPLETE, INSPECT, VARIABLES, PREVIEW = 0, 1, 2, 3  # what can be asked
@@ -42,7 +44,7 @@ class Channel:
     forked, nothing is read or written any more."""
 
     __slots__ = ("_announces", "_displays", "_idle", "_kept", "_pending", "_pid", "_reading", "_sending", "_shown",
-                 "_started_ns", "fd")
+                 "_started_ns", "fd", "on_tool_result")
 
     def __init__(self, fd: int, announces: bool = False) -> None:
         self.fd = fd
@@ -51,7 +53,8 @@ class Channel:
         self._started_ns = 0
         self._pid = _getpid()
         self._pending = bytearray()
-        self._kept: list[tuple[int, bytes]] = []  # frames that came while somebody waited for SHOWN
+        self._kept: list[tuple[int, bytes]] = []  # frames that came while somebody waited for another
+        self.on_tool_result = None  # once there may be some: called with each payload by whoever reads it
         self._displays = self._shown = 0  # numbers of the last display sent, and of the last answered
         self._reading, self._sending = _thread.allocate_lock(), _thread.allocate_lock()
 
@@ -65,17 +68,28 @@ class Channel:
     def receive(self) -> tuple[int, bytes] | None:
         """The next frame as (type, payload); None when the engine has hung up. Called by the main thread only."""
         while not self._kept:
-            if self._reading.acquire(True, A_MOMENT):  # else a thread that waits for SHOWN reads, and keeps the rest
+            if self._reading.acquire(True, A_MOMENT):  # else somebody who waits for an answer reads, and keeps tasks
                 try:
                     if not self._kept:
                         frame = self._read_frame()
-                        if frame is None or frame[0] != SHOWN:
+                        if frame is None or not self._take(frame):
                             self._idle = False
                             return frame
-                        self._take_shown(frame[1])
                 finally:
                     self._reading.release()
+        self._idle = False
         return self._kept.pop(0)
+
+    def _take(self, frame: tuple[int, bytes]) -> bool:
+        """True for an answer that somebody waits for, or no longer does; tasks are the main thread's."""
+        kind, payload = frame
+        if kind == SHOWN:
+            self._take_shown(payload)
+        elif kind == TOOL_RESULT and self.on_tool_result is not None:
+            self.on_tool_result(payload)
+        else:
+            return False
+        return True
 
     def _read_frame(self) -> tuple[int, bytes] | None:
         pending = self._pending
@@ -120,23 +134,40 @@ class Channel:
 
     def _wait_for_shown(self, number: int) -> None:
         """Ends early when the program is interrupted; the answer is then read by whoever reads next."""
+        self.read_while(lambda: self._shown < number and not Undisturbed.interrupted)
+
+    def read_while(self, waits) -> bool:
+        """Reads answers until nobody waits for one, and keeps tasks for later. False when the engine has hung up."""
         import select
 
-        while self._shown < number and not Undisturbed.interrupted and self.is_ours():
+        while waits():
+            if not self.is_ours():
+                return False
             if not self._reading.acquire(True, A_MOMENT):
                 continue
             try:
-                if self._shown >= number or not (self._pending or select.select((self.fd,), (), (), A_MOMENT)[0]):
+                if not waits() or not (self._pending or select.select((self.fd,), (), (), A_MOMENT)[0]):
                     continue
                 frame = self._read_frame()
                 if frame is None:
-                    return
-                if frame[0] == SHOWN:
-                    self._take_shown(frame[1])
-                else:
+                    return False
+                if not self._take(frame):
                     self._kept.append(frame)
             finally:
                 self._reading.release()
+        return True
+
+    def call(self, payload: bytes) -> None:
+        """Sends one call of a tool, whole, whatever interrupts."""
+        if self.is_ours():
+            with Undisturbed(), self._sending:
+                self._write_frame(TOOL_CALL, payload)
+
+    def drop_call(self, number: int) -> None:
+        """Nobody waits for its result any more."""
+        if self.is_ours():
+            with Undisturbed(), self._sending:
+                self._write_frame(TOOL_CALL_DROPPED, number.to_bytes(4, "little"))
 
     def start(self) -> None:
         """User code follows; nothing can be broken yet. A word about it would wake the engine for nothing."""
@@ -259,13 +290,14 @@ class PutFile:
 class RunScript:
     """A program to run as __main__."""
 
-    __slots__ = ("arguments", "as_cell", "code", "directory", "environment", "file_name", "has_file")
+    __slots__ = ("arguments", "as_cell", "code", "directory", "environment", "file_name", "has_file", "tools")
 
     def __init__(self, payload: bytes) -> None:
         reader = Reader(payload)
         self.code, self.file_name, self.has_file = reader.text(), reader.string(), reader.flag()
         self.arguments = [reader.string() for _ in range(reader.count())]
         self.environment, self.as_cell, self.directory = reader.pairs(), reader.flag(), reader.string()
+        self.tools = reader.text()
         reader.end()
 
 
@@ -283,12 +315,12 @@ class OpenShell:
 class RunInSession:
     """A cell of a session, or a command for its shell."""
 
-    __slots__ = ("code", "input", "input_text", "is_command")
+    __slots__ = ("code", "input", "input_text", "is_command", "tools")
 
     def __init__(self, payload: bytes) -> None:
         reader = Reader(payload)
         self.code, self.is_command = reader.text(), reader.flag()
-        self.input, self.input_text = reader.byte(), reader.text()
+        self.input, self.input_text, self.tools = reader.byte(), reader.text(), reader.text()
         reader.end()
 
 
@@ -309,6 +341,22 @@ class Ask:
         self.what, self.code, self.cursor = reader.byte(), reader.string(), reader.count()
         self.name, self.detail = reader.string(), reader.count()
         reader.end()
+
+
+class ToolResult:
+    """What became of a call."""
+
+    __slots__ = ("code", "number", "ok", "text")
+
+    def __init__(self, payload: bytes) -> None:
+        reader = Reader(payload)
+        self.number, self.ok = reader.count(), reader.flag()
+        self.text, self.code = str(reader.text(), "utf-8", "replace"), reader.string()
+        reader.end()
+
+
+def encode_tool_call(number: int, name: str, given: bytes) -> bytes:
+    return number.to_bytes(4, "little") + _text(name, 256) + len(given).to_bytes(4, "little") + given
 
 
 def encode_changes(variables: list[tuple[str, int, str, str]], more: bool, directory: str, packages: list[str]) -> bytes:
@@ -335,16 +383,16 @@ def _int32(value: int) -> bytes:
 class PythonError:
     """What is known about an uncaught exception."""
 
-    __slots__ = ("column", "error_number", "line", "module_name", "name", "source_line", "traceback", "value")
+    __slots__ = ("column", "error_number", "line", "module_name", "name", "similar", "source_line", "traceback", "value")
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.value = self.module_name = self.source_line = ""
+        self.value = self.module_name = self.similar = self.source_line = ""
         self.error_number = self.line = self.column = 0
         self.traceback: list[str] = []
 
     def encode(self) -> bytes:
-        parts = [_text(self.name, 256), _text(self.value, 4096), _text(self.module_name, 256)]
+        parts = [_text(self.name, 256), _text(self.value, 4096), _text(self.module_name, 256), _text(self.similar, 256)]
         parts += [_int32(self.error_number), _int32(self.line), _int32(self.column)]
         parts += [_text(self.source_line[:512], 2048)]
         entries = self.traceback[:20]

@@ -161,7 +161,7 @@ def try_out(code: bytes, workspace: str) -> None:
 
 def script_frame(code: bytes) -> bytes:
     name = b"<string>"
-    task = len(code).to_bytes(4, "little") + code + len(name).to_bytes(4, "little") + name + bytes(1 + 4 + 4 + 1 + 4)
+    task = len(code).to_bytes(4, "little") + code + len(name).to_bytes(4, "little") + name + bytes(18)
     return (len(task) + 1).to_bytes(4, "little") + bytes((wire.RUN_SCRIPT,)) + task
 
 

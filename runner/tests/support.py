@@ -38,10 +38,10 @@ def put_file(path: str, data: bytes, append: bool = False, executable: bool = Fa
 
 
 def run_script(code: str | bytes, name: str = "<string>", has_file: bool = False, arguments: tuple = (),
-               environment: dict[str, str] | None = None, as_cell: bool = False) -> bytes:
+               environment: dict[str, str] | None = None, as_cell: bool = False, tools: str = "") -> bytes:
     listed = struct.pack("<I", len(arguments)) + b"".join(map(text, arguments))
     about = text(name) + bytes((has_file,)) + listed + pairs(environment or {})
-    return frame(2, text(code) + about + bytes((as_cell,)) + text(""))
+    return frame(2, text(code) + about + bytes((as_cell,)) + text("") + text(tools))
 
 
 def open_shell(environment: dict[str, str] | None = None, ipython: bool = False) -> bytes:

@@ -187,8 +187,8 @@ class Both:
             self.cell(code)
             counts.append(self.count)
         self.assertEqual(counts, [1, 2, 2, 3, 4, 5])
-        self.connection.end.sendall(struct.pack("<IB", 1 + 4 + 4 + 1 + 1 + 4, 5) + struct.pack("<I", 4) + b"true" +
-                                    bytes((1, 0)) + struct.pack("<I", 0))
+        self.connection.end.sendall(struct.pack("<IB", 1 + 4 + 4 + 1 + 1 + 4 + 4, 5) + struct.pack("<I", 4) + b"true" +
+                                    bytes((1, 0)) + struct.pack("<II", 0, 0))
         self.assertEqual((self.outcome()[0], self.count), (0, 0))
         self.cell("4")
         self.assertEqual(self.count, 6)

@@ -169,6 +169,7 @@ net::awaitable<Handled> Daemon::dispatch(HttpExchange& exchange, std::string& ke
   HUTCH_API_CHECK(check_origin(asked));
   if (const auto origin = asked.header("origin"); !origin.empty()) {
     exchange.extra.emplace_back("Access-Control-Allow-Origin", std::string(origin));
+    exchange.extra.emplace_back("Access-Control-Expose-Headers", "Mcp-Session-Id, X-Request-Id, Retry-After");
     exchange.extra.emplace_back("Vary", "Origin");
   }
   if (asked.headers.size() + asked.repeated.size() > 200) {
@@ -190,11 +191,14 @@ net::awaitable<Handled> Daemon::dispatch(HttpExchange& exchange, std::string& ke
                                        .message = "That HTTP method is not known here."});
   }
   if (asked.method == Method::options && !asked.header("origin").empty()) {
-    co_await exchange.answer({.status = 204,
-                              .content_type = "",
-                              .headers = {{"Access-Control-Allow-Methods", "GET, HEAD, POST, PUT, PATCH, DELETE"},
-                                          {"Access-Control-Allow-Headers", "Authorization, Content-Type, X-API-Key"},
-                                          {"Access-Control-Max-Age", "600"}}});
+    co_await exchange.answer(
+        {.status = 204,
+         .content_type = "",
+         .headers = {{"Access-Control-Allow-Methods", "GET, HEAD, POST, PUT, PATCH, DELETE"},
+                     {"Access-Control-Allow-Headers",
+                      "Authorization, Content-Type, X-API-Key, Last-Event-ID, Mcp-Session-Id, MCP-Protocol-Version, "
+                      "Mcp-Method, Mcp-Name"},
+                     {"Access-Control-Max-Age", "600"}}});
     co_return Handled{};
   }
   Match found = find_route(asked.method, asked.path);

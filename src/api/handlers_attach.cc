@@ -7,6 +7,7 @@
 #include "api/run_json.h"
 #include "api/run_request.h"
 #include "api/session_access.h"
+#include "api/tool_results.h"
 
 namespace hutch {
 namespace {
@@ -52,6 +53,19 @@ net::awaitable<void> tell_events(std::shared_ptr<Attached> attached, std::uint64
   attached->socket->close();
 }
 
+Handled take_tool_result(Request& request, Session& session, json::object message) {
+  std::string run_id;
+  if (const auto* field = message.if_contains("run"); field != nullptr && field->is_string()) {
+    run_id = std::string(field->get_string());
+  }
+  for (const char* name : {"type", "id", "run"}) message.erase(name);
+  const auto run = request.daemon.hub.find_run(run_id, request.caller.key.id);
+  if (!run || run->identity().session_id != session.settings().id) return std::unexpected(run_missing());
+  std::vector<ToolAnswer> answers;
+  if (auto read = read_tool_answer(message, answers); !read) return read;
+  return give_tool_answers(*run, std::move(answers));
+}
+
 // What the client is told at once; nothing when there is nothing to say.
 std::optional<std::string> obey(Request& request, Session& session, const json::object& message) {
   const auto* id_field = message.if_contains("id");
@@ -72,6 +86,10 @@ std::optional<std::string> obey(Request& request, Session& session, const json::
       return refusal(request, id, bad_request(given.error().message, given.error().hint, "not_reading"));
     }
     return std::nullopt;
+  }
+  if (type == "tool_result") {
+    auto taken = take_tool_result(request, session, message);
+    return taken ? std::nullopt : std::optional(refusal(request, id, taken.error()));
   }
   if (type != "run") return refusal(request, id, bad_request("unknown message type"));
   json::object body = message;

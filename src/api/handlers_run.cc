@@ -87,7 +87,9 @@ net::awaitable<Handled> answer_run(Request& request, std::shared_ptr<LiveRun> ru
     co_return Handled{};
   }
   const auto deadline = Clock::now() + (wait.most ? Clock::duration(*wait.most) : Clock::duration(kLongestRun));
-  if (!co_await run->wait_finished(deadline)) {
+  if (wait.or_called) co_await run->wait_finished_or_called(deadline);
+  const bool over = run->stage() == RunStage::finished || (!wait.or_called && co_await run->wait_finished(deadline));
+  if (!over) {
     request.daemon.note_begun(*run);
     co_await request.exchange.answer({.status = 202, .body = with_field(run_text(*run), "events", events_text(*run))});
     co_return Handled{};
@@ -170,11 +172,14 @@ net::awaitable<Handled> list_runs(Request& request) {
 
 net::awaitable<Handled> show_run_of(Request& request, std::string id, std::string session_id) {
   Daemon& daemon = request.daemon;
-  HUTCH_API_CHECK(request.only({"wait_ms"}));
+  HUTCH_API_CHECK(request.only({"wait_ms", "return_on_tool_call"}));
+  HUTCH_API_TRY(const bool or_called, request.flag("return_on_tool_call"));
   HUTCH_API_TRY(const auto wait, request.number("wait_ms", 0, 300'000));
   if (const auto run = daemon.hub.find_run(id, request.caller.key.id)) {
     if (!session_id.empty() && run->identity().session_id != session_id) co_return std::unexpected(run_missing());
-    if (wait > 0) co_await run->wait_finished(Clock::now() + std::chrono::milliseconds(wait));
+    const auto deadline = Clock::now() + std::chrono::milliseconds(wait);
+    if (wait > 0 && or_called) co_await run->wait_finished_or_called(deadline);
+    if (wait > 0 && !or_called) co_await run->wait_finished(deadline);
     const bool over = run->stage() == RunStage::finished;
     co_await request.exchange.answer({.body = over ? with_field(run->rendered, "events", run->rendered_events)
                                                    : with_field(run_text(*run), "events", events_text(*run))});

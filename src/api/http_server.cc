@@ -5,23 +5,24 @@
 #include <unistd.h>
 
 #include <boost/asio/detached.hpp>
-#include <boost/asio/generic/stream_protocol.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/local/stream_protocol.hpp>
-#include <boost/asio/ssl.hpp>
-#include <boost/beast/ssl.hpp>
+#include <boost/asio/redirect_error.hpp>
+#include <boost/asio/ssl/context.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/use_awaitable.hpp>
 #include <charconv>
 #include <list>
 
+#include "api/api_error.h"
 #include "api/http_connection.h"
+#include "base/id.h"
 
 namespace hutch {
 namespace {
 
 using Tcp = net::ip::tcp;
 using Local = net::local::stream_protocol;
-using Plain = beast::basic_stream<net::generic::stream_protocol, net::any_io_executor>;
-using Secure = beast::ssl_stream<Plain>;
 
 Result<Tcp::endpoint> parse_address(const std::string& text) {
   const auto refuse = [&] {
@@ -87,8 +88,7 @@ struct HttpServer::State : std::enable_shared_from_this<State> {
         refuse(socket.native_handle());
         continue;
       }
-      net::co_spawn(self->executor,
-                    serve(self, net::generic::stream_protocol::socket(std::move(socket)), kIsTcp && self->tls, owner),
+      net::co_spawn(self->executor, serve(self, StreamSocket(std::move(socket)), kIsTcp && self->tls, owner),
                     net::detached);
     }
   }
@@ -109,18 +109,12 @@ struct HttpServer::State : std::enable_shared_from_this<State> {
     [[maybe_unused]] const ssize_t sent = ::send(socket, text.data(), text.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
   }
 
-  static net::awaitable<void> serve(std::shared_ptr<State> self, net::generic::stream_protocol::socket socket,
-                                    bool secure, bool owner) {
+  static net::awaitable<void> serve(std::shared_ptr<State> self, StreamSocket socket, bool secure, bool owner) {
     const Counted counted(*self);
-    if (secure) {
-      Secure stream(Plain(std::move(socket)), *self->tls);
-      beast::get_lowest_layer(stream).expires_after(self->options.times.header);
-      boost::system::error_code failed;
-      co_await stream.async_handshake(net::ssl::stream_base::server, net::redirect_error(net::use_awaitable, failed));
-      if (!failed) co_await serve_connection(std::move(stream), self->options, owner, self->stopping);
-      co_return;
-    }
-    co_await serve_connection(Plain(std::move(socket)), self->options, owner, self->stopping);
+    auto transport = secure ? co_await secure_transport(std::move(socket), *self->tls, self->options.times.header)
+                            : plain_transport(std::move(socket));
+    if (!transport) co_return;
+    co_await serve_connection(HttpStream(std::move(transport)), self->options, owner, self->stopping);
   }
 };
 

@@ -26,6 +26,7 @@ constexpr Route kRoutes[] = {
     {Method::get, "/v1/runs/{run}/log", Scope::run, show_log},
     {Method::get, "/v1/runs/{run}/files/{path...}", Scope::files, show_run_file},
     {Method::post, "/v1/runs/{run}/cancel", Scope::run, cancel_run},
+    {Method::post, "/v1/runs/{run}/tool_results", Scope::run, post_tool_results},
     {Method::post, "/v1/notebooks/run", Scope::run, run_notebook},
     {Method::post, "/v1/sessions", Scope::run, create_session},
     {Method::get, "/v1/sessions", Scope::run, list_sessions},

@@ -54,6 +54,8 @@ net::awaitable<Handled> stream_run(Request& request);
 net::awaitable<Handled> show_log(Request& request);
 net::awaitable<Handled> show_run_file(Request& request);
 net::awaitable<Handled> cancel_run(Request& request);
+// handlers_tool_calls.cc
+net::awaitable<Handled> post_tool_results(Request& request);
 // handlers_session.cc
 net::awaitable<Handled> create_session(Request& request);
 net::awaitable<Handled> list_sessions(Request& request);

@@ -18,6 +18,43 @@ json::value or_null(const std::string& text) {
 }
 json::value time_or_null(std::int64_t ns) { return ns == 0 ? json::value(nullptr) : json::value(timestamp(ns)); }
 
+// Checked when the sandbox sent it.
+json::value input_of(const PendingToolCall& call) {
+  boost::system::error_code failed;
+  json::value input = json::parse(call.input, failed);
+  return failed ? json::value(json::object{}) : input;
+}
+
+std::int64_t ms_left(const PendingToolCall& call, Clock::time_point at) {
+  return std::max<std::int64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(call.deadline - at).count(), 0);
+}
+
+std::string_view name_of(ToolCallEnd how) {
+  switch (how) {
+    case ToolCallEnd::ok:
+      return "ok";
+    case ToolCallEnd::error:
+      return "error";
+    case ToolCallEnd::timeout:
+      return "timeout";
+    case ToolCallEnd::cancelled:
+      return "cancelled";
+  }
+  return "cancelled";
+}
+
+json::array calls_of(const LiveRun& run) {
+  json::array calls;
+  const auto now = Clock::now();
+  for (const auto& call : run.pending_tool_calls()) {
+    calls.push_back(json::object{{"call_id", call->call_id},
+                                 {"name", call->name},
+                                 {"input", input_of(*call)},
+                                 {"deadline_ms", ms_left(*call, now)}});
+  }
+  return calls;
+}
+
 // The hints were written for the command line.
 void speak_http(json::object& run) {
   auto* error = run["error"].if_object();
@@ -94,6 +131,7 @@ std::string run_text(const LiveRun& run) {
   result["started_at"] = time_or_null(run.started_ns);
   if (!over) {
     for (const char* name : {"exit_code", "usage", "phases"}) result[name] = nullptr;
+    result["pending_tool_calls"] = calls_of(run);
   }
   result["session_id"] = or_null(run.identity().session_id);
   if (!run.source.empty()) result[run.is_command ? "command" : "code"] = clean_utf8(run.source);
@@ -196,6 +234,10 @@ std::string_view event_name(const StreamEvent& event) {
       return "session";
     case EventType::input_wanted:
       return "input_wanted";
+    case EventType::tool_call:
+      return "tool_call";
+    case EventType::tool_call_done:
+      return "tool_call_done";
   }
   return "session";
 }
@@ -228,6 +270,16 @@ std::string event_text(const StreamEvent& event, Clock::time_point began) {
     case EventType::finished:
       if (const auto run = event.result.lock()) return with_field(json_text(result), "result", run_text(*run));
       result["result"] = nullptr;
+      break;
+    case EventType::tool_call:
+      result["call_id"] = event.call->call_id;
+      result["name"] = event.call->name;
+      result["input"] = input_of(*event.call);
+      result["deadline_ms"] = ms_left(*event.call, event.at);
+      break;
+    case EventType::tool_call_done:
+      result["call_id"] = event.text;
+      result["status"] = name_of(event.call_end);
       break;
     case EventType::session:
       result["state"] = event.state;

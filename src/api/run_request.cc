@@ -1,9 +1,11 @@
 #include "api/run_request.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "api/base64.h"
 #include "api/daemon.h"
+#include "api/json_text.h"
 #include "base/sha256.h"
 #include "wire/codec.h"
 
@@ -16,6 +18,7 @@ constexpr std::size_t kMostFiles = 1'000;
 constexpr std::size_t kLongestName = 100;
 constexpr std::uint64_t kLongestWait = 300'000;
 constexpr double kLongestTime = 1e9;
+constexpr std::size_t kDeepestInput = 32;
 
 void read_seconds(JsonFields& fields, std::string_view name, std::uint64_t& into_ms) {
   double seconds = 0;
@@ -100,7 +103,56 @@ Handled read_file(const json::value& value, std::vector<wire::PutFile>& into) {
   return {};
 }
 
+// What a sandbox gives a tool: an object, and not one that is too deep for those who read it.
+bool is_tool_input(std::string_view text) {
+  boost::system::error_code failed;
+  json::monotonic_resource arena(16U << 10);
+  json::parse_options options;
+  options.max_depth = kDeepestInput;
+  const json::value input = json::parse(text, failed, &arena, options);
+  return !failed && input.is_object();
+}
+
+Api<json::object> read_tool(const json::value& value, ToolOffer& offer) {
+  if (!value.is_object()) return std::unexpected(bad_request("every entry of tools must be an object"));
+  JsonFields fields(value.get_object(), "tools");
+  std::string name;
+  std::string description;
+  if (!fields.text("name", name, HostCallCaps{}.name)) fields.refuse("tools.name is missing");
+  if (!is_tool_name(name)) fields.refuse("tools.name must have letters, digits and _, and no digit first");
+  fields.text("description", description, HostCallCaps{}.definitions.count);
+  const auto* schema = fields.object("input_schema");
+  if (std::ranges::find(offer.names, name) != offer.names.end()) fields.refuse("tools has a name twice");
+  if (auto done = fields.finish(); !done) return std::unexpected(done.error());
+  offer.names.push_back(name);
+  return json::object{{"name", name},
+                      {"description", description},
+                      {"input_schema", schema != nullptr ? *schema : json::object{{"type", "object"}}}};
+}
+
+// What the code may call. The runner gets what we read, written anew.
+Handled read_tools(JsonFields& fields, ToolOffer& offer) {
+  constexpr HostCallCaps kCaps;
+  std::uint64_t seconds = 0;
+  if (fields.integer("tool_timeout", seconds, kCaps.shortest_timeout.count(), kCaps.longest_timeout.count())) {
+    offer.timeout = std::chrono::seconds(seconds);
+  }
+  const auto* tools = fields.array("tools", kCaps.tools);
+  if (tools == nullptr || tools->empty()) return {};
+  json::array definitions;
+  for (const auto& tool : *tools) {
+    auto read = read_tool(tool, offer);
+    if (!read) return std::unexpected(read.error());
+    definitions.push_back(std::move(*read));
+  }
+  offer.definitions = json_text(definitions);
+  offer.is_input = is_tool_input;
+  if (offer.definitions.size() > kCaps.definitions.count) fields.refuse("tools has more than 256 KiB");
+  return {};
+}
+
 void read_wait(JsonFields& fields, Wait& wait) {
+  fields.boolean("return_on_tool_call", wait.or_called);
   std::uint64_t ms = 0;
   if (fields.integer("wait_ms", ms, 0, kLongestWait)) wait.most = std::chrono::milliseconds(ms);
 }
@@ -157,6 +209,11 @@ Api<OneShotAsked> read_one_shot(const json::object& body, const ServeSettings& s
   fields.boolean("cache", asked.cache);
   fields.boolean("keep_files", asked.what.keep_files);
   read_wait(fields, asked.wait);
+  if (auto read = read_tools(fields, asked.what.tools); !read) return std::unexpected(read.error());
+  if (!asked.what.tools.names.empty()) {
+    if (!request.as_cell) fields.refuse("tools are for cells: mode must be \"cell\"");
+    asked.cache = false;  // what the client answers is no part of the request
+  }
   if (auto applied = apply_limits(fields, request.limits, key); !applied) return std::unexpected(applied.error());
   if (const auto* files = fields.array("files", kMostFiles)) {
     for (const auto& file : *files) {
@@ -221,6 +278,8 @@ Api<CellAsked> read_cell(const json::object& body, const ServeSettings& settings
     }
   }
   read_wait(fields, asked.wait);
+  if (auto read = read_tools(fields, asked.task.tools); !read) return std::unexpected(read.error());
+  if (what.is_command && !asked.task.tools.names.empty()) fields.refuse("tools are for code, not for a command");
   if (auto done = fields.finish(); !done) return std::unexpected(done.error());
   return asked;
 }
@@ -238,6 +297,15 @@ Api<SessionChange> read_session_change(const json::object& body) {
   if (fields.integer("ttl", seconds, 10, 604'800)) change.ttl = std::chrono::seconds(seconds);
   if (auto done = fields.finish(); !done) return std::unexpected(done.error());
   return change;
+}
+
+Api<ToolOffer> read_tool_offer(const json::array& tools) {
+  const json::object body{{"tools", tools}};
+  JsonFields fields(body, "");
+  ToolOffer offer;
+  if (auto read = read_tools(fields, offer); !read) return std::unexpected(read.error());
+  if (auto done = fields.finish(); !done) return std::unexpected(done.error());
+  return offer;
 }
 
 std::string cache_digest(const OneShot& what, const std::string& template_fingerprint) {

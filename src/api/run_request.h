@@ -14,6 +14,7 @@ namespace hutch {
 
 struct Wait {
   std::optional<std::chrono::milliseconds> most;  // nothing: until it is over
+  bool or_called = false;                         // or until the code calls a tool of the client
 };
 
 struct OneShotAsked {
@@ -43,6 +44,9 @@ Api<OneShotAsked> read_one_shot(const boost::json::object& body, const ServeSett
 Api<SessionAsked> read_session(const boost::json::object& body, const ServeSettings& settings, const Key& key);
 Api<CellAsked> read_cell(const boost::json::object& body, const ServeSettings& settings);
 Api<SessionChange> read_session_change(const boost::json::object& body);
+
+// Tools of the caller's that code may call: [{name, description, input_schema}].
+Api<ToolOffer> read_tool_offer(const boost::json::array& tools);
 
 // Everything that decides a result, in one hash.
 std::string cache_digest(const OneShot& what, const std::string& template_fingerprint);

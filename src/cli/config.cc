@@ -2,16 +2,13 @@
 
 #include <fmt/format.h>
 
-#define TOML_EXCEPTIONS 0
-#define TOML_ENABLE_FORMATTERS 0
-#include <toml++/toml.h>
-
 #include <cstdlib>
 #include <filesystem>
 #include <functional>
 #include <optional>
 
 #include "cli/arguments.h"
+#include "session/toml.h"
 
 namespace hutch {
 namespace {

@@ -8,6 +8,8 @@
 #include <csignal>
 #include <cstring>
 
+#include "base/utf8.h"
+
 namespace hutch {
 namespace {
 
@@ -134,8 +136,10 @@ bool is_any(const std::string& name, std::initializer_list<const char*> of) {
 }
 
 RunError no_network(const std::string& said) {
-  return error_of("network_blocked", "network_disabled", said,
-                  "This sandbox has no network: put the data in with --in.");
+  RunError error =
+      error_of("network_blocked", "network_disabled", said, "This sandbox has no network: put the data in with --in.");
+  error.fix = "ask_operator";  // no other code would reach anybody
+  return error;
 }
 
 RunError from_os_error(const RunFacts& facts, const PythonError& python) {
@@ -178,17 +182,28 @@ RunError from_os_error(const RunFacts& facts, const PythonError& python) {
   return error_of("python_exception", "exception", said, "Fix the program; the traceback names the line.");
 }
 
+RunError failed_call(const std::string& code, const std::string& said) {
+  const char* hint = code == "tool_timeout"
+                         ? "Whoever offers the tool must answer with POST /v1/runs/{run}/tool_results; allow more time "
+                           "with tool_timeout, or catch TimeoutError."
+                     : code == "tool_denied" ? "Call only tools that are offered for this run, and fewer at once."
+                                             : "Change what is asked of the tool, or catch tools.ToolError.";
+  RunError error = error_of("host_call_failed", code, said, hint);
+  error.retryable = code == "tool_timeout";
+  return error;
+}
+
 RunError from_python(const RunFacts& facts, const PythonError& python) {
   const std::string said = python.value.empty() ? python.name : python.name + ": " + python.value;
+  if (facts.host_call) return failed_call(facts.host_call->code, said);
   if (is_any(python.name, {"SyntaxError", "IndentationError", "TabError"})) {
     return error_of("syntax_error", python.name == "SyntaxError" ? "syntax_error" : "indentation_error", said,
                     "Correct the syntax at that line and run again.");
   }
   if (python.name == "ModuleNotFoundError") {
-    RunError error =
-        error_of("missing_module", "module_not_found", said,
-                 "Use a module the template has (`hutch template show`), or add the package to a template.");
-    return error;
+    std::string hint = "Use a module the template has (`hutch template show`), or add the package to a template.";
+    if (!python.similar.empty()) hint = "There is " + printable(python.similar) + ", if that was meant. " + hint;
+    return error_of("missing_module", "module_not_found", said, std::move(hint));
   }
   if (python.name == "MemoryError") {
     RunError error = out_of_memory(facts);

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "sandbox/limits.h"
+#include "session/host_calls.h"
 #include "wire/record.h"
 #include "zygote/keeper_messages.h"
 
@@ -31,6 +32,7 @@ struct RunFacts {
   std::uint64_t wall_ms = 0;
   std::uint64_t output_bytes = 0;
   std::optional<wire::PythonError> python;
+  std::optional<HostCallFailure> host_call;  // that `python` comes from
 };
 
 struct Verdict {

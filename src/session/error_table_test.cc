@@ -69,5 +69,17 @@ TEST(ErrorTable, EveryRowOfPythonsWords) {
   EXPECT_EQ(category({.wait_status = SIGSEGV}), "crash/signal_segv");
 }
 
+TEST(ErrorTable, AFailedCallIsOneOnlyWhereTheEngineSaysSo) {
+  RunFacts facts = python_failed("ToolError", "no such table");
+  EXPECT_EQ(judge(facts).error->category, "python_exception");
+  facts.host_call = HostCallFailure{.code = "tool_error", .message = "no such table"};
+  const auto error = *judge(facts).error;
+  EXPECT_EQ(error.category + "/" + error.code, "host_call_failed/tool_error");
+  EXPECT_EQ(error.message, "ToolError: no such table");
+  EXPECT_FALSE(error.retryable);
+  facts.host_call->code = "tool_timeout";
+  EXPECT_TRUE(judge(facts).error->retryable);
+}
+
 }  // namespace
 }  // namespace hutch

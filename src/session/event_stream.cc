@@ -6,7 +6,8 @@ namespace hutch {
 namespace {
 
 std::size_t weight_of(const StreamEvent& event) {
-  return event.text.size() + sizeof(StreamEvent) + (event.display ? weight(*event.display) : 0);
+  return event.text.size() + sizeof(StreamEvent) + (event.display ? weight(*event.display) : 0) +
+         (event.call ? event.call->input.size() : 0);
 }
 
 }  // namespace

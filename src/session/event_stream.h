@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 
+#include "session/host_calls.h"
 #include "session/task_group.h"
 #include "wire/record.h"
 
@@ -25,7 +26,9 @@ enum class EventType : std::uint8_t {
   file,
   finished,
   session,
-  input_wanted
+  input_wanted,
+  tool_call,
+  tool_call_done
 };
 
 struct StreamEvent {
@@ -34,12 +37,14 @@ struct StreamEvent {
   std::uint64_t number = 0;
   Clock::time_point at = Clock::now();
   wire::Stream stream = wire::Stream::out;  // output, truncated
-  std::string text;                         // output, always whole characters; session: the reason
-  std::uint64_t kept_bytes = 0;             // truncated
+  std::string text;              // output, always whole characters; session: the reason; tool_call_done: the call's id
+  std::uint64_t kept_bytes = 0;  // truncated
   std::shared_ptr<const wire::Display> display;
   std::optional<wire::FileEntry> file;
-  std::weak_ptr<LiveRun> result;  // finished; gone when its record is on disk and nobody reads it
-  std::string state;              // session: ready, restarted, expiring, ended
+  std::weak_ptr<LiveRun> result;                // finished; gone when its record is on disk and nobody reads it
+  std::string state;                            // session: ready, restarted, expiring, ended
+  std::shared_ptr<const PendingToolCall> call;  // tool_call
+  ToolCallEnd call_end = ToolCallEnd::ok;
 };
 
 class EventStream {

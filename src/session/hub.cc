@@ -26,6 +26,8 @@ class OneShotSink final : public RunSink {
   void on_output(wire::OutputEvent event) override { run_.add_output(event); }
   void on_file(CollectedFile file) override { files.push_back(std::move(file)); }
   void on_cell_done(wire::CellStatus, wire::Record) override {}
+  void on_tool_call(std::shared_ptr<const PendingToolCall> call) override { run_.add_tool_call(std::move(call)); }
+  void on_tool_call_done(const std::string& call_id, ToolCallEnd how) override { run_.end_tool_call(call_id, how); }
 
   std::vector<CollectedFile> files;
 
@@ -59,8 +61,11 @@ net::awaitable<void> feed(net::any_io_executor executor, std::string text, Uniqu
 Result<std::shared_ptr<LiveRun>> Hub::run_once(OneShot what, const std::string& key_id) {
   int pipe[2];
   if (::pipe2(pipe, O_CLOEXEC) != 0) return system_error(errno).during("make a pipe");
-  RunSpec spec{
-      .request = std::move(what.request), .files = std::move(what.files), .input = UniqueFd{pipe[0]}, .tell_all = true};
+  RunSpec spec{.request = std::move(what.request),
+               .files = std::move(what.files),
+               .input = UniqueFd{pipe[0]},
+               .tell_all = true,
+               .tools = std::move(what.tools)};
   UniqueFd input_end{pipe[1]};
   spec.request.want_files = what.keep_files;
   auto run = std::make_shared<LiveRun>(
@@ -72,6 +77,12 @@ Result<std::shared_ptr<LiveRun>> Hub::run_once(OneShot what, const std::string& 
   enlist(run);
   run->cancel = [weak = std::weak_ptr<Run>(admitted)] {
     if (const auto self = weak.lock()) self->cancel();
+  };
+  run->give_tool_result = [weak = std::weak_ptr<Run>(admitted)](const std::string& call_id, bool ok,
+                                                                std::string text) -> Result<void> {
+    const auto self = weak.lock();
+    if (!self) return make_error(ErrorCode::not_found, "no call of this id is pending");
+    return self->answer_tool_call(call_id, ok, std::move(text));
   };
   admitted->on_placed = [weak = std::weak_ptr<LiveRun>(run)] {
     if (const auto live = weak.lock()) live->start();

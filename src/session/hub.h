@@ -27,6 +27,7 @@ struct OneShot {
   std::vector<wire::PutFile> files;
   std::string input;
   bool keep_files = true;
+  ToolOffer tools;
 };
 
 class Hub {

@@ -123,6 +123,26 @@ void LiveRun::want_input() {
   tell({.type = EventType::input_wanted});
 }
 
+void LiveRun::add_tool_call(std::shared_ptr<const PendingToolCall> call) {
+  tool_calls_.push_back(call);
+  call_bytes_ += call->input.size();
+  tell({.type = EventType::tool_call, .call = std::move(call)});
+}
+
+void LiveRun::end_tool_call(std::string_view call_id, ToolCallEnd how) {
+  const auto found =
+      std::ranges::find_if(tool_calls_, [&](const auto& call) { return std::string_view(call->call_id) == call_id; });
+  if (found == tool_calls_.end()) return;
+  std::string id = (*found)->call_id;  // only that: what the call was given need not live as long as this event
+  tool_calls_.erase(found);
+  tell({.type = EventType::tool_call_done, .text = std::move(id), .call_end = how});
+}
+
+Result<void> LiveRun::answer_tool_call(const std::string& call_id, bool ok, std::string text) {
+  if (give_tool_result) return give_tool_result(call_id, ok, std::move(text));
+  return make_error(ErrorCode::not_found, "no call of this id is pending");
+}
+
 void LiveRun::finish(wire::Record record) {
   record.execution_id = identity_.id;
   if (record.execution_count != 0) execution_count = record.execution_count;
@@ -148,6 +168,8 @@ void LiveRun::end() {
   if (started_ns == 0) started_ns = finished_ns;
   for (auto& stream : streams_) stream.log.reset();
   cancel = nullptr;
+  give_tool_result = nullptr;
+  while (!tool_calls_.empty()) end_tool_call(std::string(tool_calls_.front()->call_id), ToolCallEnd::cancelled);
   if (on_finished) on_finished(*this);
   on_finished = nullptr;
   if (on_stored) on_stored(*this);
@@ -159,8 +181,8 @@ void LiveRun::end() {
 
 std::size_t LiveRun::weight() const {
   std::size_t bytes = sizeof(LiveRun) + rendered.size() + rendered_events.size();
-  for (const auto& stream : streams_) bytes += 2 * stream.kept;  // as it came, and as it was told
-  return bytes + display_bytes_;
+  for (const auto& stream : streams_) bytes += 2 * stream.kept;         // as it came, and as it was told
+  return bytes + display_bytes_ + std::min(call_bytes_, kStreamBytes);  // older calls are not remembered
 }
 
 net::awaitable<bool> LiveRun::wait_finished(Clock::time_point deadline) {
@@ -170,6 +192,13 @@ net::awaitable<bool> LiveRun::wait_finished(Clock::time_point deadline) {
     co_await events_.wait_beyond(seen, deadline);
   }
   co_return stage_ == RunStage::finished;
+}
+
+net::awaitable<bool> LiveRun::wait_finished_or_called(Clock::time_point deadline) {
+  while (stage_ != RunStage::finished && tool_calls_.empty() && Clock::now() < deadline) {
+    co_await events_.wait_beyond(events_.last(), deadline);
+  }
+  co_return stage_ == RunStage::finished || !tool_calls_.empty();
 }
 
 }  // namespace hutch

@@ -44,6 +44,8 @@ class LiveRun final : public std::enable_shared_from_this<LiveRun> {
   void add_output(const wire::OutputEvent& event);
   void add_file(wire::FileEntry file);
   void want_input();
+  void add_tool_call(std::shared_ptr<const PendingToolCall> call);
+  void end_tool_call(std::string_view call_id, ToolCallEnd how);
   void finish(wire::Record record);
   void fail(StartFailure failure);  // no result: our own fault, or no room
 
@@ -61,6 +63,15 @@ class LiveRun final : public std::enable_shared_from_this<LiveRun> {
   [[nodiscard]] std::size_t weight() const;  // bytes of memory, roughly
   net::awaitable<bool> wait_finished(Clock::time_point deadline);
 
+  // Calls of the code to tools of its client, oldest first, until they are answered, late or cancelled.
+  [[nodiscard]] const std::vector<std::shared_ptr<const PendingToolCall>>& pending_tool_calls() const {
+    return tool_calls_;
+  }
+  // `text` is what the code gets, or what its exception says. An error when that call is not pending (any more).
+  Result<void> answer_tool_call(const std::string& call_id, bool ok, std::string text);
+  // Until the run is finished or a call is pending; false when the deadline came first.
+  net::awaitable<bool> wait_finished_or_called(Clock::time_point deadline);
+
   std::int64_t created_ns = 0, started_ns = 0, finished_ns = 0;
   std::uint32_t execution_count = 0;
   std::string source;  // what was asked to run, in a session
@@ -73,6 +84,7 @@ class LiveRun final : public std::enable_shared_from_this<LiveRun> {
   std::string rendered_events;
   bool stored = false;  // somebody who comes after us would find it
   std::function<void()> cancel;
+  std::function<Result<void>(const std::string& call_id, bool ok, std::string text)> give_tool_result;
   std::function<void(LiveRun&)> on_stored;    // called when it is
   std::function<void(LiveRun&)> on_finished;  // stores the result; called before anybody hears of the end
 
@@ -101,8 +113,10 @@ class LiveRun final : public std::enable_shared_from_this<LiveRun> {
   Stream streams_[2];
   std::size_t told_ = 0;
   std::size_t display_bytes_ = 0;
+  std::size_t call_bytes_ = 0;
   std::vector<wire::OutputEvent> output_;
   std::vector<wire::FileEntry> files_;
+  std::vector<std::shared_ptr<const PendingToolCall>> tool_calls_;
   std::optional<wire::Record> record_;
   std::optional<StartFailure> failure_;
 };

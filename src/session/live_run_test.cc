@@ -112,6 +112,38 @@ TEST_F(LiveRunTest, TellsTheSessionsStreamTheSame) {
   EXPECT_FALSE(session.closed());
 }
 
+TEST_F(LiveRunTest, ListsCallsUntilTheyAreOverAndWakesWhoWaitsForOne) {
+  auto run = make(1_MiB);
+  run->queue(nullptr);
+  run->start();
+  bool woken = false;
+  net::co_spawn(
+      context_,
+      [&]() -> net::awaitable<void> {
+        woken = co_await run->wait_finished_or_called(Clock::now() + std::chrono::seconds(10));
+      },
+      net::detached);
+  context_.poll();
+  print(*run, "no call");
+  context_.poll();
+  EXPECT_FALSE(woken);
+  for (const char* id : {"call_1", "call_2"}) {
+    run->add_tool_call(std::make_shared<const PendingToolCall>(PendingToolCall{.call_id = id, .name = "search"}));
+  }
+  context_.poll();
+  EXPECT_TRUE(woken);
+  EXPECT_FALSE(run->answer_tool_call("call_1", true, "nobody takes it"));
+  run->end_tool_call("call_1", ToolCallEnd::ok);
+  run->end_tool_call("call_1", ToolCallEnd::ok);
+  ASSERT_EQ(run->pending_tool_calls().size(), 1U);
+  EXPECT_EQ(run->pending_tool_calls()[0]->call_id, "call_2");
+  run->finish({});
+  EXPECT_TRUE(run->pending_tool_calls().empty());
+  const auto& last = run->events().at(run->events().last() - 1);
+  EXPECT_EQ(last.type, EventType::tool_call_done);
+  EXPECT_EQ(last.call_end, ToolCallEnd::cancelled);
+}
+
 TEST(EventStreamTest, DropsTheOldestWhenThereIsTooMuch) {
   net::io_context context;
   EventStream stream(context.get_executor(), 10 * sizeof(StreamEvent));

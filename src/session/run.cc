@@ -47,6 +47,7 @@ Run::Run(net::any_io_executor executor, KeeperLink& keeper, ReadyPool& pool, Wor
       wall_timer_(executor),
       watch_timer_(executor),
       patience_timer_(executor),
+      call_timer_(executor),
       begun_(executor),
       ready_(executor),
       limited_(executor),
@@ -85,11 +86,13 @@ net::awaitable<std::expected<wire::Record, StartFailure>> Run::execute() {
   if (spec_.request.cold) release();  // its engine serves nobody else, and is waited for
   drained_at_ = Clock::now();
   over_ = true;
+  end_tool_calls(calls_.cancel_all(), ToolCallEnd::cancelled, Tell::client);
   while (!cells_done_.empty()) cell_over();
   answered_.set();
   wall_timer_.cancel();
   watch_timer_.cancel();
   patience_timer_.cancel();
+  call_timer_.cancel();
   boost::system::error_code ignored;
   from_client_.close(ignored);
   if (!said_finished_) link_.close();
@@ -227,6 +230,10 @@ void Run::send_cell(CellTask task) {
   displays_ = display_bytes_ = 0;
   displays_truncated_ = false;
   denials_ = {};
+  task.what.tools = std::exchange(task.tools.definitions, {});
+  calls_ = HostCalls(std::move(task.tools));
+  paused_at_.reset();
+  paused_ = {};
   link_.expect_frames_of(wire::kMaxRunnerFrame);
   cell_began_ = Clock::now();
   cell_began_at_ns_ = now_ns();
@@ -267,7 +274,10 @@ void Run::cell_over() {
   done();
 }
 
-void Run::interrupt() { keeper_.signal(link_.number, SIGINT); }
+void Run::interrupt() {
+  keeper_.signal(link_.number, SIGINT);
+  end_tool_calls(calls_.cancel_all(), ToolCallEnd::cancelled, Tell::both);
+}
 
 void Run::end(Ended reason) {
   if (over_ || ended_ != Ended::by_itself || ended_event_.is_set()) return;

@@ -15,6 +15,7 @@
 #include "session/denials.h"
 #include "session/display_rules.h"
 #include "session/error_table.h"
+#include "session/host_calls.h"
 #include "session/keeper_link.h"
 #include "session/ready_pool.h"
 #include "session/sandbox_link.h"
@@ -33,12 +34,15 @@ class RunSink {
   virtual void on_file(CollectedFile file) = 0;
   virtual void on_cell_done(wire::CellStatus status, wire::Record record) = 0;
   virtual void on_input_wanted() {}  // a cell whose input is live waits for some
+  virtual void on_tool_call(std::shared_ptr<const PendingToolCall> /*call*/) {}
+  virtual void on_tool_call_done(const std::string& /*call_id*/, ToolCallEnd /*how*/) {}
 };
 
 // One cell of a shell.
 struct CellTask {
   wire::RunInSession what;
   std::optional<std::chrono::milliseconds> timeout;  // instead of the shell's own
+  ToolOffer tools;
 };
 
 struct RunSpec {
@@ -57,6 +61,7 @@ struct RunSpec {
   std::uint64_t into = 0;  // the lasting sandbox to start in
   CgroupMeter meter;       // of that sandbox
   bool tell_all = false;   // the sink caps the output; a program is not ended for talking
+  ToolOffer tools;         // to a one-shot that is a cell
 };
 
 // A failure of ours, with the step at which it happened.
@@ -83,6 +88,8 @@ class Run final : public KeeperListener, public std::enable_shared_from_this<Run
   [[nodiscard]] bool usable() const { return ended_ == Ended::by_itself && !ended_event_.is_set() && !failure_; }
   void cancel() { end(Ended::cancelled); }
   void interrupt();
+  // For a call that the sink was told of: what the code gets, or what its exception says.
+  Result<void> answer_tool_call(const std::string& call_id, bool ok, std::string text);
   // `done` is called when the cell is over, or the whole shell.
   void run_cell(CellTask task, std::function<void()> done);
   // For whoever goes on with a lasting sandbox.
@@ -138,6 +145,13 @@ class Run final : public KeeperListener, public std::enable_shared_from_this<Run
   bool handle_finished(const wire::Frame& frame);
   bool take_display(const wire::Frame& frame);
   bool answer_display(std::uint32_t number, bool refused);
+  bool may_answer();
+  bool take_tool_call(const wire::Frame& frame);
+  enum class Tell : std::uint8_t { client, both };  // the code too, where it still waits
+  void end_tool_calls(std::vector<HostCalls::Ended> ended, ToolCallEnd how, Tell whom);
+  void tool_calls_changed();
+  void mind_wall_clock();
+  [[nodiscard]] std::optional<HostCallFailure> failed_call() const;
   [[nodiscard]] bool code_runs() const { return link_.walls_up && (cell_runs_ || !is_shell()); }
   net::awaitable<void> answer_denials();
   net::awaitable<void> watch_usage();
@@ -165,6 +179,7 @@ class Run final : public KeeperListener, public std::enable_shared_from_this<Run
   net::steady_timer wall_timer_;
   net::steady_timer watch_timer_;
   net::steady_timer patience_timer_;
+  net::steady_timer call_timer_;
   Event begun_;        // the keeper has started it, or never will
   Event ready_;        // every wall is up, or it never will be
   Event limited_;      // the limits stand, or never will
@@ -198,6 +213,10 @@ class Run final : public KeeperListener, public std::enable_shared_from_this<Run
   std::optional<std::string> answer_;
   bool asking_ = false;
   std::uint32_t unheard_ = 0;
+  HostCalls calls_;
+  std::optional<Clock::time_point> paused_at_;  // since when the wall clock stands still
+  Clock::duration paused_{0};                   // for how long it stood still before
+  Clock::duration wall_left_{0};                // when it goes on
   std::size_t displays_ = 0;
   std::size_t display_bytes_ = 0;
   bool displays_truncated_ = false;

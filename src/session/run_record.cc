@@ -30,7 +30,8 @@ wire::Record Run::make_record(const Collection& files) {
                                  .usage = usage_,
                                  .wall_ms = execution_us / 1000,
                                  .output_bytes = output_bytes_,
-                                 .python = python_});
+                                 .python = python_,
+                                 .host_call = failed_call()});
   wire::Record record{.execution_id = random_id("exe"),
                       .status = verdict.status,
                       .template_name = spec_.request.template_name,
@@ -84,7 +85,8 @@ wire::Record Run::make_cell_record(const wire::CellDone& done) {
                                  .usage = usage_,
                                  .wall_ms = wall_us / 1000,
                                  .output_bytes = output_bytes_ - cell_output_before_,
-                                 .python = python_});
+                                 .python = python_,
+                                 .host_call = failed_call()});
   wire::Record record{.execution_id = {},
                       .status = verdict.status,
                       .template_name = spec_.request.template_name,

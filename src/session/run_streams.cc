@@ -35,7 +35,9 @@ void Run::send_task() {
                                                                       .arguments = request.arguments,
                                                                       .environment = request.environment,
                                                                       .as_cell = request.as_cell,
-                                                                      .directory = request.directory}));
+                                                                      .directory = request.directory,
+                                                                      .tools = spec_.tools.definitions}));
+    calls_ = HostCalls(std::move(spec_.tools));
     link_.expect_frames_of(wire::kMaxRunnerFrame);
   }
   task_sent_ = true;
@@ -141,6 +143,7 @@ net::awaitable<void> Run::read_control() {
   while (co_await link_.readable()) {
     if (!link_.receive(handle)) break;
   }
+  end_tool_calls(calls_.cancel_all(), ToolCallEnd::cancelled, Tell::client);
   // A sandbox that ends without a word before its walls are up has failed; the keeper's reply may say why.
   if (!link_.walls_up && !over_ && !failure_) fail_early();
 }
@@ -148,7 +151,10 @@ net::awaitable<void> Run::read_control() {
 bool Run::handle_frame(const wire::Frame& frame) {
   if (said_finished_) return false;
   const auto type = static_cast<wire::RunnerType>(frame.type);
-  if (frame.payload.size() > wire::kMaxIdleFrame && type != wire::RunnerType::display) return false;
+  if (frame.payload.size() > wire::kMaxIdleFrame && type != wire::RunnerType::display &&
+      type != wire::RunnerType::tool_call) {
+    return false;
+  }
   switch (type) {
     case wire::RunnerType::ready:
       walls_are_up();
@@ -174,6 +180,14 @@ bool Run::handle_frame(const wire::Frame& frame) {
       return true;
     case wire::RunnerType::display:
       return take_display(frame);
+    case wire::RunnerType::tool_call:
+      return take_tool_call(frame);
+    case wire::RunnerType::tool_call_dropped: {
+      const auto message = wire::decode<wire::ToolCallDropped>(frame.payload);
+      if (!message || !link_.walls_up) return false;
+      end_tool_calls(calls_.drop(message->number), ToolCallEnd::cancelled, Tell::client);
+      return true;
+    }
     case wire::RunnerType::changes: {
       auto message = wire::decode<wire::Changes>(frame.payload);
       if (!message || !code_runs()) return false;
@@ -195,6 +209,8 @@ bool Run::handle_cell_done(const wire::Frame& frame) {
   const auto message = wire::decode<wire::CellDone>(frame.payload);
   if (!message || cells_done_.empty()) return false;  // of a cell that nobody sent
   if (ended_ != Ended::by_itself) return true;        // too late: its interpreter is being killed
+  // Threads of it may still wait.
+  end_tool_calls(calls_.cancel_all(), ToolCallEnd::cancelled, Tell::both);
   ++wall_serial_;
   wall_timer_.cancel();
   drain_streams();
@@ -209,6 +225,7 @@ bool Run::handle_cell_done(const wire::Frame& frame) {
 bool Run::handle_finished(const wire::Frame& frame) {
   const auto message = wire::decode<wire::Finished>(frame.payload);
   if (!message || !link_.walls_up || ended_ != Ended::by_itself) return false;
+  end_tool_calls(calls_.cancel_all(), ToolCallEnd::cancelled, Tell::client);
   said_finished_ = true;
   finished_ = Clock::now();
   const Clock::time_point said{std::chrono::nanoseconds(message->started_ns)};
@@ -220,10 +237,14 @@ bool Run::handle_finished(const wire::Frame& frame) {
   return false;
 }
 
-// One who shows and shows without hearing our answers would fill our memory with them.
-bool Run::answer_display(std::uint32_t number, bool refused) {
+// One who shows or calls and never hears our answers would fill our memory with them.
+bool Run::may_answer() {
   unheard_ = writing_ ? unheard_ + 1 : 0;
-  if (unheard_ > kMostUnheard) return false;
+  return unheard_ <= kMostUnheard;
+}
+
+bool Run::answer_display(std::uint32_t number, bool refused) {
+  if (!may_answer()) return false;
   send(wire::make_frame(wire::TaskType::shown, wire::Shown{.number = number, .refused = refused}));
   return true;
 }

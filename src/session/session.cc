@@ -168,6 +168,14 @@ void Session::submit(std::shared_ptr<LiveRun> run, CellTask task) {
     self->queue_.erase(found);
     cancelled->fail({.error = make_error(ErrorCode::disconnected, "cancelled before it started")});
   };
+  run->give_tool_result = [weak, id = run->identity().id](const std::string& call_id, bool ok,
+                                                          std::string text) -> Result<void> {
+    const auto self = weak.lock();
+    if (!self || !self->interpreter_ || !self->current_ || self->current_->identity().id != id) {
+      return make_error(ErrorCode::not_found, "no call of this id is pending");
+    }
+    return self->interpreter_->answer_tool_call(call_id, ok, std::move(text));
+  };
   run->queue(&events_);
   queue_.push_back({.run = std::move(run), .task = std::move(task)});
   if (std::exchange(working_, true)) return;
@@ -279,6 +287,14 @@ void Session::on_cell_done(wire::CellStatus status, wire::Record record) {
 
 void Session::on_input_wanted() {
   if (current_) current_->want_input();
+}
+
+void Session::on_tool_call(std::shared_ptr<const PendingToolCall> call) {
+  if (current_) current_->add_tool_call(std::move(call));
+}
+
+void Session::on_tool_call_done(const std::string& call_id, ToolCallEnd how) {
+  if (current_) current_->end_tool_call(call_id, how);
 }
 
 std::optional<std::uint64_t> Session::peak_memory() const {

@@ -90,6 +90,8 @@ class Session final : public RunSink, public std::enable_shared_from_this<Sessio
   void on_file(CollectedFile file) override;
   void on_cell_done(wire::CellStatus status, wire::Record record) override;
   void on_input_wanted() override;
+  void on_tool_call(std::shared_ptr<const PendingToolCall> call) override;
+  void on_tool_call_done(const std::string& call_id, ToolCallEnd how) override;
 
   net::awaitable<std::expected<void, StartFailure>> open_once();
   net::awaitable<std::expected<void, StartFailure>> start_interpreter();

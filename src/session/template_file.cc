@@ -6,11 +6,8 @@
 #include <array>
 #include <span>
 
-#define TOML_EXCEPTIONS 0
-#define TOML_HEADER_ONLY 1
-#include <toml++/toml.h>
-
 #include "session/template_requirement.h"
+#include "session/toml.h"
 
 namespace hutch {
 

@@ -28,6 +28,18 @@ TEST(Codec, RefusesEveryTruncation) {
   }
 }
 
+TEST(Codec, RefusesEveryTruncationOfACall) {
+  const std::string bytes = encode(ToolCall{.number = 7, .name = "search", .input = "{}"});
+  const auto back = decode<ToolCall>(bytes);
+  ASSERT_TRUE(back);
+  EXPECT_EQ(back->number, 7U);
+  EXPECT_EQ(back->input, "{}");
+  for (std::size_t length = 0; length < bytes.size(); ++length) {
+    EXPECT_FALSE(decode<ToolCall>(std::string_view(bytes).substr(0, length))) << length;
+  }
+  EXPECT_FALSE(decode<ToolCall>(bytes + "x"));
+}
+
 TEST(Codec, RefusesTrailingBytes) { EXPECT_FALSE(decode<CellDone>(encode(CellDone{}) + "x")); }
 
 TEST(Codec, RefusesACountThatTheBytesCannotFill) {

@@ -18,5 +18,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     std::ignore = decode<CellDone>((*frame)->payload);
     std::ignore = decode<Display>((*frame)->payload);
     std::ignore = decode<Changes>((*frame)->payload);
+    std::ignore = decode<ToolCall>((*frame)->payload);
+    std::ignore = decode<ToolCallDropped>((*frame)->payload);
   }
 }

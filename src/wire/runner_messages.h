@@ -25,7 +25,8 @@ enum class TaskType : std::uint8_t {
   run_in_session,
   open_porter,
   shown,
-  ask
+  ask,
+  tool_result
 };
 
 // One piece of a file for /workspace; pieces of one file follow each other.
@@ -51,9 +52,10 @@ struct RunScript {
   Environment environment;             // added to the template's
   bool as_cell = false;                // one cell: its last value and its displays are told
   std::string directory;               // to run in, made if it is not there; empty: the workspace
+  std::string tools;                   // of a cell: as in RunInSession
   template <class A>
   void fields(A& a) {
-    a(code), a(file_name), a(has_file), a(arguments), a(environment), a(as_cell), a(directory);
+    a(code), a(file_name), a(has_file), a(arguments), a(environment), a(as_cell), a(directory), a(tools);
   }
 };
 
@@ -84,9 +86,22 @@ struct RunInSession {
   bool is_command = false;
   CellInput input = CellInput::none;
   std::string input_text;
+  std::string tools;  // of the client, for this cell: a JSON array of {name, description, input_schema}, or nothing
   template <class A>
   void fields(A& a) {
-    a(code), a(is_command), a(input), a(input_text);
+    a(code), a(is_command), a(input), a(input_text), a(tools);
+  }
+};
+
+// What became of a `tool_call`: what the client answered, or why there is no answer.
+struct ToolResult {
+  std::uint32_t number = 0;  // the runner's own
+  bool ok = false;
+  std::string text;  // the result, or what went wrong
+  std::string code;  // of a failure: tool_error, tool_timeout, tool_denied, cancelled
+  template <class A>
+  void fields(A& a) {
+    a(number), a(ok), a(text), a(code);
   }
 };
 
@@ -134,6 +149,8 @@ enum class RunnerType : std::uint8_t {
   display = 72,
   changes = 73,
   answer = 74,  // to `ask`: the payload is JSON
+  tool_call = 75,
+  tool_call_dropped = 76,
 };
 
 // Every wall is up. Carries the monotonic time at which each step of joining ended, for `--explain`.
@@ -165,6 +182,7 @@ struct PythonError {
   std::string name;               // "ZeroDivisionError"
   std::string value;              // str(exception), at most 4 KiB
   std::string module_name;        // for ModuleNotFoundError: the name that was asked for
+  std::string similar;            // modules that it may have meant, with commas
   std::int32_t error_number = 0;  // for OSError
   std::int32_t line = 0;          // 1-based, 0 when unknown
   std::int32_t column = 0;
@@ -172,7 +190,7 @@ struct PythonError {
   std::vector<std::string> traceback;  // user frames first, at most 20 entries
   template <class A>
   void fields(A& a) {
-    a(name), a(value), a(module_name), a(error_number), a(line), a(column), a(source_line), a(traceback);
+    a(name), a(value), a(module_name), a(similar), a(error_number), a(line), a(column), a(source_line), a(traceback);
   }
 };
 
@@ -201,6 +219,26 @@ struct Display {
   template <class A>
   void fields(A& a) {
     a(number), a(kind), a(id), a(wait), a(items), a(metadata);
+  }
+};
+
+// The code calls a tool that the client offered, and waits for a `tool_result`.
+struct ToolCall {
+  std::uint32_t number = 0;
+  std::string name;
+  std::string input;  // a JSON object
+  template <class A>
+  void fields(A& a) {
+    a(number), a(name), a(input);
+  }
+};
+
+// Nobody waits for its result any more.
+struct ToolCallDropped {
+  std::uint32_t number = 0;
+  template <class A>
+  void fields(A& a) {
+    a(number);
   }
 };
 

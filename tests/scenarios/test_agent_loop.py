@@ -239,8 +239,7 @@ class Budgets(AgentScenario):
             self.assertEqual((report["iterations"], report["attempts"]), (3, 3))
 
     def test_errors_that_code_cannot_mend_end_the_tools(self):
-        lost = call("print(1)")
-        lost["content"][0]["input"]["session_id"] = "ses_" + "0" * 32  # somebody else's, or nobody's
+        lost = call("import socket\nsocket.create_connection(('192.0.2.1', 80))")  # there is no network for anybody
         report = self.report([lost, lost, say("I cannot.")])
         self.assertEqual((report["stopped_because"], report["best_effort"]), ("attempts_exhausted", True))
         self.assertIn("This cannot be fixed by changing the code", results_of(self.requests[1])[-1])

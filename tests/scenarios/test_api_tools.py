@@ -255,6 +255,26 @@ class Runs(Tools):
         self.plain("reset_session", {"session_id": session})
         self.assertIn(session, [one["session_id"] for one in self.plain("list_sessions", {})["result"]["sessions"]])
 
+    def test_code_can_call_tools_that_were_offered(self):
+        offer = [{"name": "search", "description": "Finds things.", "input_schema": {
+            "type": "object", "properties": {"query": {"type": "string"}}, "required": ["query"]}}]
+        code = "a = await tools.search(query='x')\nb = await tools.search(query=a)\nprint(a, b)"
+        result = self.python(code, tools=offer, session_id="new")
+        self.assertEqual(result["status"], "running")
+        self.assertEqual([(call["name"], call["input"]) for call in result["pending_tool_calls"]],
+                         [("search", {"query": "x"})])
+        for content in ("one", "two"):
+            result = self.plain("answer_tool_calls", {"execution_id": result["execution_id"], "results": [
+                {"call_id": result["pending_tool_calls"][0]["call_id"], "content": content}]})["result"]
+        self.assertEqual((result["status"], result["stdout"]), ("ok", "one two\n"))
+        self.assertTrue(self.plain("answer_tool_calls", {"execution_id": result["execution_id"], "results": [
+            {"call_id": "call_9", "content": ""}]})["is_error"])
+
+    def test_a_missing_module_is_told_with_what_is_there(self):
+        error = self.python("import stats")["error"]
+        self.assertEqual(error["category"], "missing_module")
+        self.assertIn("statistics", error["hint"])
+
     def test_what_a_run_left_is_listed(self):
         result = self.python("open('out.csv', 'w').write('a,b\\n')")
         self.assertEqual([(file["path"], file["size"], file["change"]) for file in result["files"]],

@@ -9,6 +9,7 @@ namespace hutch {
 // run_tools.cc
 net::awaitable<Api<ToolResult>> run_python_tool(ToolCall& call);
 net::awaitable<Api<ToolResult>> run_shell_tool(ToolCall& call);
+net::awaitable<Api<ToolResult>> answer_tool_calls_tool(ToolCall& call);
 net::awaitable<Api<ToolResult>> get_execution_tool(ToolCall& call);
 net::awaitable<Api<ToolResult>> cancel_execution_tool(ToolCall& call);
 // code_execution.cc, execute_python.cc

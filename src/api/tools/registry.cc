@@ -15,12 +15,19 @@ constexpr char kDefinitions[] = {
 };
 
 constexpr std::pair<std::string_view, ToolHandler> kHandlers[] = {
-    {"run_python", run_python_tool},         {"code_execution", code_execution_tool},
-    {"execute_python", execute_python_tool}, {"run_shell", run_shell_tool},
-    {"get_execution", get_execution_tool},   {"cancel_execution", cancel_execution_tool},
-    {"edit_file", edit_file_tool},           {"list_files", list_files_tool},
-    {"read_file", read_file_tool},           {"write_file", write_file_tool},
-    {"list_sessions", list_sessions_tool},   {"reset_session", reset_session_tool},
+    {"run_python", run_python_tool},
+    {"answer_tool_calls", answer_tool_calls_tool},
+    {"code_execution", code_execution_tool},
+    {"execute_python", execute_python_tool},
+    {"run_shell", run_shell_tool},
+    {"get_execution", get_execution_tool},
+    {"cancel_execution", cancel_execution_tool},
+    {"edit_file", edit_file_tool},
+    {"list_files", list_files_tool},
+    {"read_file", read_file_tool},
+    {"write_file", write_file_tool},
+    {"list_sessions", list_sessions_tool},
+    {"reset_session", reset_session_tool},
     {"close_session", close_session_tool},
 };
 

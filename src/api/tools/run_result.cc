@@ -6,6 +6,7 @@
 
 #include "api/display_json.h"
 #include "api/http_text.h"
+#include "api/json_text.h"
 #include "api/record_json.h"
 #include "api/run_json.h"
 #include "base/utf8.h"
@@ -103,7 +104,10 @@ std::string in_words(const json::object& result, const std::string& shown) {
                          std::string_view(entry.at("change").as_string()));
   }
   tag(text, "files", files);
-  if (word("status") == "running") {
+  if (const auto* calls = result.if_contains("pending_tool_calls")) {
+    tag(text, "tool_calls", json_text(*calls));
+    text += "[the code waits: answer with answer_tool_calls]\n";
+  } else if (word("status") == "running") {
     text += fmt::format("[still running: ask get_execution with execution_id \"{}\"]\n", word("execution_id"));
   }
   const auto session = word("session_id");
@@ -223,6 +227,17 @@ ToolResult result_of(const std::shared_ptr<LiveRun>& run, const Session* session
       {"full_log", {{"stdout", log(out_cut, "stdout")}, {"stderr", log(err_cut, "stderr")}}},
       {"session_id", session_id.empty() ? json::value(nullptr) : json::value(session_id)},
       {"execution_id", run->identity().id}};
+  if (!run->pending_tool_calls().empty()) {
+    json::array calls;
+    for (const auto& pending : run->pending_tool_calls()) {
+      boost::system::error_code failed;
+      auto input = json::parse(pending->input, failed);
+      calls.push_back(json::object{{"call_id", pending->call_id},
+                                   {"name", pending->name},
+                                   {"input", failed ? json::value(pending->input) : std::move(input)}});
+    }
+    result.structured["pending_tool_calls"] = std::move(calls);
+  }
   if (run->record()) {
     const auto& usage = run->record()->usage;
     result.structured["usage"] = {{"wall_ms", static_cast<double>(usage.wall_us) / 1e3},

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "api/tool_results.h"
 #include "api/tools/handlers.h"
 #include "api/tools/place.h"
 #include "api/tools/run_result.h"
@@ -23,7 +24,8 @@ std::chrono::milliseconds seconds_argument(const ToolCall& call, std::string_vie
 net::awaitable<Api<std::shared_ptr<LiveRun>>> wait_for(ToolCall& call, std::shared_ptr<LiveRun> run) {
   if (call.on_run) call.on_run(run);
   const auto patience = flag_argument(call, "background") ? std::chrono::milliseconds(0) : call.patience;
-  if (!co_await run->wait_finished(Clock::now() + patience)) {
+  co_await run->wait_finished_or_called(Clock::now() + patience);
+  if (run->stage() != RunStage::finished) {
     call.daemon.note_begun(*run);
     co_return run;
   }
@@ -119,14 +121,33 @@ net::awaitable<Api<std::shared_ptr<LiveRun>>> run_in_session(ToolCall& call, Ses
 net::awaitable<Api<ToolResult>> run_python_tool(ToolCall& call) {
   const auto timeout = seconds_argument(call, "timeout", 30);
   std::string code = text_argument(call, "code");
+  ToolOffer offer;
+  if (const auto* tools = call.arguments.if_contains("tools")) {
+    HUTCH_API_TRY(offer, read_tool_offer(tools->get_array()));
+  }
   HUTCH_API_TRY(const auto session, co_await place_of(call));
   if (session) {
     CellTask task{.what = {.code = std::move(code)}, .timeout = timeout};
+    task.tools = std::move(offer);
     HUTCH_API_TRY(const auto run, co_await run_in_session(call, *session, std::move(task)));
     co_return result_of(run, session.get());
   }
-  HUTCH_API_TRY(const auto run, co_await run_fresh(call, one_shot_of(call, std::move(code), timeout)));
+  OneShot what = one_shot_of(call, std::move(code), timeout);
+  what.tools = std::move(offer);
+  HUTCH_API_TRY(const auto run, co_await run_fresh(call, std::move(what)));
   co_return result_of(run, nullptr);
+}
+
+net::awaitable<Api<ToolResult>> answer_tool_calls_tool(ToolCall& call) {
+  const auto run = call.daemon.hub.find_run(text_argument(call, "execution_id"), call.caller.key.id);
+  if (!run) co_return std::unexpected(execution_missing());
+  std::vector<ToolAnswer> answers;
+  for (const auto& given : call.arguments["results"].as_array()) {
+    HUTCH_API_CHECK(read_tool_answer(given.get_object(), answers));
+  }
+  HUTCH_API_CHECK(give_tool_answers(*run, std::move(answers)));
+  HUTCH_API_TRY(const auto again, co_await wait_for(call, run));
+  co_return result_of(again, nullptr);
 }
 
 net::awaitable<Api<ToolResult>> run_shell_tool(ToolCall& call) {

@@ -1,0 +1,86 @@
+#include "api/websocket.h"
+
+#include <boost/asio/buffer.hpp>
+#include <boost/asio/redirect_error.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <boost/beast/core/buffers_to_string.hpp>
+#include <boost/beast/core/flat_buffer.hpp>
+#include <boost/beast/websocket.hpp>
+#include <deque>
+
+namespace hutch {
+namespace {
+
+namespace beast = boost::beast;
+namespace websocket = beast::websocket;
+
+constexpr std::size_t kWebSocketMessage = 1 << 20;
+constexpr bool kCompress = false;  // it is not offered, so that the code for it need not be there either
+
+class WebSocketOn final : public WebSocket {
+ public:
+  explicit WebSocketOn(HttpStream stream) : socket_(std::move(stream)) {}
+
+  net::awaitable<bool> accept(const UpgradeRequest& request) {
+    beast::get_lowest_layer(socket_).expires_never();
+    auto timeout = websocket::stream_base::timeout::suggested(beast::role_type::server);
+    timeout.keep_alive_pings = true;
+    socket_.set_option(timeout);
+    socket_.read_message_max(kWebSocketMessage);
+    boost::system::error_code failed;
+    co_await socket_.async_accept(request, net::redirect_error(net::use_awaitable, failed));
+    co_return !failed;
+  }
+
+  net::awaitable<std::optional<std::string>> receive() override {
+    boost::system::error_code failed;
+    beast::flat_buffer buffer;
+    co_await socket_.async_read(buffer, net::redirect_error(net::use_awaitable, failed));
+    if (failed || !socket_.got_text()) co_return std::nullopt;
+    co_return beast::buffers_to_string(buffer.data());
+  }
+
+  // One at a time: whoever comes second waits for the first.
+  net::awaitable<bool> send(std::string text) override {
+    while (writing_) {
+      net::steady_timer turn(socket_.get_executor(), Clock::time_point::max());
+      waiting_.push_back(&turn);
+      boost::system::error_code ignored;
+      co_await turn.async_wait(net::redirect_error(net::use_awaitable, ignored));
+    }
+    if (closed_) co_return false;
+    writing_ = true;
+    socket_.text(true);
+    boost::system::error_code failed;
+    co_await socket_.async_write(net::buffer(text), net::redirect_error(net::use_awaitable, failed));
+    writing_ = false;
+    closed_ = closed_ || failed;
+    if (!waiting_.empty()) {
+      waiting_.front()->cancel();
+      waiting_.pop_front();
+    }
+    co_return !failed;
+  }
+
+  void close() override {
+    closed_ = true;
+    beast::get_lowest_layer(socket_).cancel();
+  }
+
+ private:
+  websocket::stream<HttpStream, kCompress> socket_;
+  std::deque<net::steady_timer*> waiting_;
+  bool writing_ = false;
+  bool closed_ = false;
+};
+
+}  // namespace
+
+net::awaitable<std::unique_ptr<WebSocket>> accept_websocket(HttpStream stream, const UpgradeRequest& request) {
+  auto socket = std::make_unique<WebSocketOn>(std::move(stream));
+  if (!co_await socket->accept(request)) co_return nullptr;
+  co_return socket;
+}
+
+}  // namespace hutch

@@ -1,0 +1,2 @@
+#define TOML_IMPLEMENTATION
+#include "session/toml.h"
