@@ -18,7 +18,7 @@ endif
 # Where the default template could not be built, for want of a network, the bare one stands in.
 WITHOUT_NETWORK = $(if $(wildcard build/data/default-template-built),,--template bare)
 
-.PHONY: help setup build template run test check asan tsan fuzz bench bench-peers attacks density soak load crash bulk overhead cells clean
+.PHONY: help setup build template run test check asan tsan fuzz bench bench-peers attacks density soak load crash bulk overhead cells interop clean
 
 help:
 	@printf '%s\n' \
@@ -47,6 +47,7 @@ help:
 	  '  make bulk      gigabytes in, out and printed; the daemon must not grow' \
 	  '  make overhead  what HTTP costs over a call of the engine' \
 	  '  make cells     what one more cell and a shown plot cost' \
+  '  make interop   MCP suites and clients from npm, and the guides of six frameworks' \
 	  '' \
 	  '  make clean     remove build directories, with the templates and caches in them' \
 	  '' \
@@ -126,6 +127,10 @@ overhead: template
 
 cells: template
 	python3 tests/performance/cells.py
+
+interop: template
+	python3 tests/interop/guides/run.py
+	tests/interop/mcp/run.sh $(HUTCH)
 
 clean:
 	rm -rf build build-*

@@ -57,7 +57,7 @@ class Error:
 
     def __init__(self, payload: bytes) -> None:
         self._rest = payload
-        self.name, self.value, self.module_name = self._text(), self._text(), self._text()
+        self.name, self.value, self.module_name, self.similar = (self._text() for _ in range(4))
         self.error_number, self.line, self.column = (self._number() for _ in range(3))
         self.source_line = self._text()
         self.traceback = [self._text() for _ in range(self._number())]

@@ -96,7 +96,11 @@ ApiError from_error(const Error& error) {
               .hint = error.hint,
               .retry_after = std::chrono::seconds(1)};
     case ErrorCode::disconnected:
-      return {.status = 409, .category = "cancelled", .code = "user_cancelled", .message = error.message};
+      return {.status = 409,
+              .category = "cancelled",
+              .code = "user_cancelled",
+              .message = error.message,
+              .hint = "Run it again if it is still wanted."};
     case ErrorCode::already_exists:
     case ErrorCode::permission:
     case ErrorCode::timed_out:

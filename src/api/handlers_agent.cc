@@ -45,14 +45,26 @@ class EventQueue final : public agent::AgentListener {
   }
   void add(std::string_view type, json::object event) {
     if (waiting.size() >= kMostQueued) return;  // a reader that does not read misses the middle, not the end
-    json::object whole{{"type", type}};
+    json::object whole{{"seq", ++last}, {"type", type}};
     for (auto& [name, value] : event) whole[name] = std::move(value);
-    waiting.push_back(json_text(whole));
+    waiting.push_back({.number = last, .type = std::string(type), .text = json_text(whole)});
     news.set();
   }
 
+  struct Waiting {
+    std::uint64_t number = 0;
+    std::string type;
+    std::string text;
+
+    [[nodiscard]] std::string in(Accepts format) const {
+      if (format == Accepts::ndjson) return text + "\n";
+      return "id: " + std::to_string(number) + "\nevent: " + type + "\ndata: " + text + "\n\n";
+    }
+  };
+
   Event news;
-  std::deque<std::string> waiting;
+  std::deque<Waiting> waiting;
+  std::uint64_t last = 0;
 };
 
 Api<AgentAsked> read_asked(const json::object& body, ModelSettings& model) {
@@ -82,7 +94,7 @@ Api<AgentAsked> read_asked(const json::object& body, ModelSettings& model) {
       }
       if (auto done = inner.finish(); !done) return std::unexpected(done.error());
       auto path = workspace_path(file.path);
-      if (!path) return std::unexpected(path.error());
+      if (!path) return std::unexpected(bad_request("files.path: " + path.error().message, path.error().hint));
       file.path = std::move(*path);
       asked.files.push_back(std::move(file));
     }
@@ -146,9 +158,9 @@ net::awaitable<Handled> post_agent(Request& request) {
   while (!work->outcome || (streams && reading && !work->events.waiting.empty())) {
     if (!reading || request.exchange.client_gone() || daemon.stopping()) work->cancellation.cancel();
     if (streams && reading && !work->events.waiting.empty()) {
-      const std::string event = std::move(work->events.waiting.front());
+      const std::string event = work->events.waiting.front().in(format);
       work->events.waiting.pop_front();
-      reading = co_await request.exchange.write(lines ? event + "\n" : "data: " + event + "\n\n");
+      reading = co_await request.exchange.write(event);
       last_word = Clock::now();
       continue;
     }
@@ -165,10 +177,13 @@ net::awaitable<Handled> post_agent(Request& request) {
     co_await request.exchange.answer({.body = answer_text(std::move(*outcome))});
     co_return Handled{};
   }
-  const std::string last =
-      outcome ? R"({"type":"done","result":)" + answer_text(std::move(*outcome)) + "}"
-              : R"({"type":"failed",)" + to_answer(outcome.error(), request.exchange.request_id).body.substr(1);
-  if (reading) co_await request.exchange.write(lines ? last + "\n" : "data: " + last + "\n\n");
+  const std::uint64_t number = work->events.last + 1;
+  const std::string type = outcome ? "done" : "failed";
+  const std::string head = R"({"seq":)" + std::to_string(number) + R"(,"type":")" + type + "\",";
+  const std::string text = head + (outcome ? R"("result":)" + answer_text(std::move(*outcome)) + "}"
+                                           : to_answer(outcome.error(), request.exchange.request_id).body.substr(1));
+  const EventQueue::Waiting end{.number = number, .type = type, .text = text};
+  if (reading) co_await request.exchange.write(end.in(format));
   co_await request.exchange.end();
   co_return Handled{};
 }

@@ -50,7 +50,12 @@ net::awaitable<Handled> post_tool_call(Request& request) {
   // The caller's word counts more than the model's.
   const bool takes_session = tool->input_schema.at("properties").as_object().contains("session_id");
   if (!asked.session_id.empty() && takes_session) call.arguments["session_id"] = asked.session_id;
-  const ToolResult result = co_await call_tool(*tool, call);
+  ToolResult result = co_await call_tool(*tool, call);
+  if (result.error && result.error->category == "session_not_found" && !asked.session_id.empty()) {
+    ApiError error = *result.error;  // the model cannot do without what its caller has named
+    error.hint = "Whoever passed this call on must name another session, or \"new\".";
+    result = failed_result(error);
+  }
   json::object answer = render_result(asked, result);
   const auto* session = result.structured.if_contains("session_id");
   if (!asked.session_id.empty() && session != nullptr && session->is_string()) answer["session_id"] = *session;

@@ -132,7 +132,7 @@ Listing list_directory(int workspace, const std::string& top, std::size_t deepes
   return listing;
 }
 
-Api<std::string> read_whole(Session& session, const std::string& path, std::size_t most) {
+Api<std::string> read_part(Session& session, const std::string& path, std::uint64_t offset, std::size_t most) {
   const UniqueFd found = open_beneath(session.workspace(), path, O_PATH);
   struct stat status{};
   if (!found || ::fstat(found.get(), &status) != 0) return std::unexpected(not_there(errno));
@@ -142,16 +142,22 @@ Api<std::string> read_whole(Session& session, const std::string& path, std::size
   if (!file) return std::unexpected(not_there(errno));
   std::string content;
   char piece[64U << 10];
-  for (;;) {
-    const ssize_t count = ::read(file.get(), piece, sizeof(piece));
+  while (content.size() < most) {
+    const std::size_t wanted = std::min(sizeof(piece), most - content.size());
+    const ssize_t count = ::pread(file.get(), piece, wanted, static_cast<off_t>(offset + content.size()));
     if (count < 0) return std::unexpected(file_error(409, "io_error", "The file cannot be read."));
-    if (count == 0) return content;
+    if (count == 0) break;
     content.append(piece, static_cast<std::size_t>(count));
-    if (content.size() > most) {
-      return std::unexpected(
-          file_error(413, "too_large", "The file is larger than " + std::to_string(most) + " bytes."));
-    }
   }
+  return content;
+}
+
+Api<std::string> read_whole(Session& session, const std::string& path, std::size_t most) {
+  auto content = read_part(session, path, 0, most + 1);
+  if (content && content->size() > most) {
+    return std::unexpected(file_error(413, "too_large", "The file is larger than " + std::to_string(most) + " bytes."));
+  }
+  return content;
 }
 
 net::awaitable<Handled> write_whole(std::shared_ptr<Session> session, std::string path, std::string content) {

@@ -50,6 +50,8 @@ Listing list_directory(int workspace, const std::string& top, std::size_t depth)
 
 inline constexpr std::size_t kDeepestListing = 32;
 
+// At most so many bytes of it.
+Api<std::string> read_part(Session& session, const std::string& path, std::uint64_t offset, std::size_t most);
 // A whole file in memory: at most so many bytes, a larger one is an error.
 Api<std::string> read_whole(Session& session, const std::string& path, std::size_t most);
 net::awaitable<Handled> write_whole(std::shared_ptr<Session> session, std::string path, std::string content);

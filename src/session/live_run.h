@@ -76,6 +76,7 @@ class LiveRun final : public std::enable_shared_from_this<LiveRun> {
   std::uint32_t execution_count = 0;
   std::string source;  // what was asked to run, in a session
   bool is_command = false;
+  bool cancel_asked = false;
   bool cached = false;
   std::int64_t cached_ns = 0;
   std::string session_state;  // what became of the session: kept, files_kept, lost

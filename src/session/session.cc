@@ -10,7 +10,21 @@ namespace hutch {
 namespace {
 
 constexpr auto kEndTime = std::chrono::seconds(10);
+constexpr auto kInterruptAgain = std::chrono::milliseconds(100);
 constexpr std::size_t kEventBytes = 1U << 20;  // what a watcher can come back to
+
+// What the interrupt of a cancelled run looks like to its code is not what happened.
+void note_cancelled(wire::Record& record) {
+  if (!record.error || !record.error->python || record.error->python->name != "KeyboardInterrupt") return;
+  auto& error = *record.error;
+  error.category = "cancelled";
+  error.code = "user_cancelled";
+  error.message = "The run was cancelled.";
+  error.hint = "Run it again if it is still wanted.";
+  error.fix = "none";
+  error.retryable = true;
+  record.status = wire::Status::cancelled;
+}
 
 }  // namespace
 
@@ -133,6 +147,7 @@ net::awaitable<std::expected<void, StartFailure>> Session::start_interpreter() {
 
 net::awaitable<void> Session::host(std::shared_ptr<Run> interpreter) {
   last_words_ = co_await engine_.execute(interpreter, owner_);
+  interpreter->refuse();  // if there was no place for it, it has not heard of that yet
   meter_ = interpreter->take_meter();
   if (interpreter_ == interpreter) interpreter_.reset();
   if (!engine_.keeps_files()) lose_sandbox();  // without control groups a sandbox dies with its interpreter
@@ -158,7 +173,8 @@ void Session::submit(std::shared_ptr<LiveRun> run, CellTask task) {
     const auto self = weak.lock();
     if (!self) return;
     if (self->current_ && self->current_->identity().id == id) {
-      self->interrupt();
+      if (std::exchange(self->current_->cancel_asked, true)) return;
+      net::co_spawn(self->engine_.executor(), stop_run(self, self->current_), net::detached);
       return;
     }
     const auto found =
@@ -180,6 +196,15 @@ void Session::submit(std::shared_ptr<LiveRun> run, CellTask task) {
   queue_.push_back({.run = std::move(run), .task = std::move(task)});
   if (std::exchange(working_, true)) return;
   net::co_spawn(engine_.executor(), work(shared_from_this()), net::detached);
+}
+
+// An interrupt that comes a moment before the cell begins is not heard: once is not enough.
+net::awaitable<void> Session::stop_run(std::shared_ptr<Session> self, std::shared_ptr<LiveRun> run) {
+  const auto until = Clock::now() + kEndTime;
+  while (self->current_ == run && Clock::now() < until) {
+    self->interrupt();
+    co_await run->wait_finished(Clock::now() + kInterruptAgain);
+  }
 }
 
 net::awaitable<void> Session::work(std::shared_ptr<Session> self) {
@@ -234,6 +259,7 @@ net::awaitable<void> Session::run_one(Waiting& one) {
     one.run->session_state = sandbox_ != 0 || settings_.persist ? "files_kept" : "lost";
   }
   if (record.error) record.error->state = one.run->session_state;
+  if (one.run->cancel_asked) note_cancelled(record);
   co_await collect(*one.run, record);
   co_await save();  // what the client hears of survives us
   touch();

@@ -97,6 +97,7 @@ class Session final : public RunSink, public std::enable_shared_from_this<Sessio
   net::awaitable<std::expected<void, StartFailure>> start_interpreter();
   net::awaitable<void> host(std::shared_ptr<Run> interpreter);
   static net::awaitable<void> work(std::shared_ptr<Session> self);
+  static net::awaitable<void> stop_run(std::shared_ptr<Session> self, std::shared_ptr<LiveRun> run);
   net::awaitable<void> run_one(Waiting& one);
   net::awaitable<void> look_at_files();
   net::awaitable<void> collect(LiveRun& run, wire::Record& record);

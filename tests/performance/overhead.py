@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""What HTTP costs: the same print(1) as an engine call and as POST /v1/run, and one more cell of a live session.
+"""What HTTP costs: the same print(1) as an engine call and as POST /v1/run, one more cell of a live session, and a call
+of the tool run_python over the same run on /v1.
 
   python3 tests/performance/overhead.py [--rounds 300] [--template bare] [--json FILE]
 
@@ -23,7 +24,7 @@ import engine_protocol as protocol  # noqa: E402
 import support  # noqa: E402
 
 REST = 0.015  # seconds, in which the next sandbox is made
-MOST_OVERHEAD_MS, MOST_CELL_MS = 0.3, 1.0
+MOST_OVERHEAD_MS, MOST_CELL_MS, MOST_TOOL_MS = 0.3, 1.0, 0.2
 
 
 class Http:
@@ -55,7 +56,7 @@ def timed(call) -> tuple[float, object]:
 
 
 def measure(home: support.Home, template: str, rounds: int) -> dict:
-    server = api_support.Server(home, env={"HUTCH_ENGINE_POOL_MAX": "8"})
+    server = api_support.Server(home, env={"HUTCH_ENGINE_POOL_MAX": "8", "HUTCH_TEMPLATE": template})
     server.start()
     try:
         http = Http(server)
@@ -63,7 +64,10 @@ def measure(home: support.Home, template: str, rounds: int) -> dict:
         one_shot = http.request("/v1/run", {"code": "print(1)", "template": template})
         about = json.loads(http.ask(http.request("/v1/sessions", {"template": template, "mode": "plain"})))
         cell = http.request("/v1/sessions/%s/runs" % about["id"], {"code": "x = 1"})
-        engine_ms, http_ms, cell_ms = [], [], []
+        same = http.request("/v1/run", {"code": "print(1)", "template": template, "mode": "cell"})
+        tool = http.request("/v1/tools/call", {"type": "tool_use", "id": "toolu_1", "name": "run_python",
+                                               "input": {"code": "print(1)"}})
+        engine_ms, http_ms, cell_ms, same_ms, tool_ms = [], [], [], [], []
         with protocol.Client(home.runtime + "/engine.sock") as client:
             for number in range(rounds + 20):
                 a, outcome = timed(lambda: client.run(protocol.Request("print(1)", template)))
@@ -72,15 +76,23 @@ def measure(home: support.Home, template: str, rounds: int) -> dict:
                 time.sleep(REST)
                 http.ask(cell)
                 c, done = timed(lambda: http.ask(cell))
+                time.sleep(REST)
+                d, _ = timed(lambda: http.ask(same))
+                time.sleep(REST)
+                e, called = timed(lambda: http.ask(tool))
+                time.sleep(REST)
+                if b'tool_result' not in called or b'"is_error":false' not in called:
+                    raise AssertionError("a wrong answer: %r" % called[:300])
                 if outcome.out != b"1\n" or b'"stdout":"1\\n"' not in answer or b'"status":"ok"' not in done:
                     raise AssertionError("a wrong answer: %r %r %r" % (outcome, answer[:200], done[:200]))
                 if number >= 20:  # the first ones make the pool
-                    engine_ms.append(a), http_ms.append(b), cell_ms.append(c)
+                    engine_ms.append(a), http_ms.append(b), cell_ms.append(c), same_ms.append(d), tool_ms.append(e)
     finally:
         server.stop()
     p50 = statistics.median
     return {"rounds": rounds, "engine_ms": p50(engine_ms), "http_ms": p50(http_ms),
             "overhead_ms": p50(http_ms) - p50(engine_ms), "cell_ms": p50(cell_ms),
+            "same_run_ms": p50(same_ms), "tool_ms": p50(tool_ms), "tool_overhead_ms": p50(tool_ms) - p50(same_ms),
             "cell_p95_ms": sorted(cell_ms)[int(rounds * 0.95)]}
 
 
@@ -99,7 +111,8 @@ def main() -> int:
         with open(arguments.json, "w") as file:
             json.dump(result, file, indent=1)
     goals = (("HTTP over an engine call, p50", result["overhead_ms"], MOST_OVERHEAD_MS),
-             ("one more cell over HTTP, p50", result["cell_ms"], MOST_CELL_MS))
+             ("one more cell over HTTP, p50", result["cell_ms"], MOST_CELL_MS),
+             ("a tool call over the same run, p50", result["tool_overhead_ms"], MOST_TOOL_MS))
     print("engine call %.3f ms, POST /v1/run %.3f ms, cell %.3f ms (p95 %.3f)" % (
         result["engine_ms"], result["http_ms"], result["cell_ms"], result["cell_p95_ms"]))
     for name, value, most in goals:

@@ -75,8 +75,8 @@ class Reader:
 
 
 def read_python(r: Reader) -> dict:
-    return {"name": r.text(), "value": r.text(), "module": r.text(), "errno": r.number("i"), "line": r.number("i"),
-            "column": r.number("i"), "source": r.text(), "traceback": r.list(r.text)}
+    return {"name": r.text(), "value": r.text(), "module": r.text(), "similar": r.text(), "errno": r.number("i"),
+            "line": r.number("i"), "column": r.number("i"), "source": r.text(), "traceback": r.list(r.text)}
 
 
 def read_error(r: Reader) -> dict:

@@ -14,7 +14,6 @@ namespace {
 namespace json = boost::json;
 
 constexpr std::size_t kMostTold = 1'000;
-constexpr std::size_t kLargestRead = 64U << 20;
 constexpr std::size_t kLargestPicture = 5'000'000;
 
 std::string shown_path(const std::string& relative) {
@@ -61,33 +60,35 @@ net::awaitable<Api<ToolResult>> read_file_tool(ToolCall& call) {
   HUTCH_API_TRY(const auto path, workspace_path(text_argument(call, "path")));
   HUTCH_API_TRY(const auto session, co_await existing_session(call));
   HUTCH_API_TRY(const auto about, describe_file(*session, path));
-  HUTCH_API_TRY(const auto whole, read_whole(*session, path, kLargestRead));
+  const auto size = about.at("size").to_number<std::uint64_t>();
   const auto* type = about.at("mime_type").if_string();
   const std::string mime = type != nullptr ? std::string(*type) : "application/octet-stream";
-  const auto offset = std::min(static_cast<std::size_t>(number_argument(call, "offset")), whole.size());
-  std::string piece = whole.substr(offset, static_cast<std::size_t>(number_argument(call, "limit", 40'000)));
+  const auto offset = static_cast<std::uint64_t>(number_argument(call, "offset"));
   const bool picture = mime == "image/png" || mime == "image/jpeg" || mime == "image/gif" || mime == "image/webp";
   ToolResult result;
   result.structured = {{"status", "ok"},           {"session_id", session->settings().id},
-                       {"path", shown_path(path)}, {"size", whole.size()},
+                       {"path", shown_path(path)}, {"size", size},
                        {"mime_type", mime},        {"text", nullptr},
                        {"base64", nullptr},        {"truncated", false},
                        {"next_offset", nullptr}};
-  if (picture && offset == 0 && whole.size() <= kLargestPicture) {
-    result.text = shown_path(path) + ": a picture of " + std::to_string(whole.size()) + " bytes";
-    result.pictures.push_back({.mime = mime, .bytes = whole});
+  if (picture && offset == 0 && size <= kLargestPicture) {
+    HUTCH_API_TRY(auto bytes, read_part(*session, path, 0, kLargestPicture));
+    result.text = shown_path(path) + ": a picture of " + std::to_string(bytes.size()) + " bytes";
+    result.pictures.push_back({.mime = mime, .bytes = std::move(bytes)});
     co_return result;
   }
+  const auto limit = static_cast<std::size_t>(number_argument(call, "limit", 40'000));
+  HUTCH_API_TRY(auto piece, read_part(*session, path, offset, limit));
   if (const std::size_t complete = complete_utf8_prefix(piece); complete > 0) piece.resize(complete);
   const bool is_text = is_utf8(piece) && piece.find('\0') == std::string::npos;
-  const std::size_t next = offset + piece.size();
+  const std::uint64_t next = offset + piece.size();
   result.structured[is_text ? "text" : "base64"] = is_text ? piece : base64_encode(piece);
   result.text = is_text ? piece : base64_encode(piece);
-  if (next < whole.size()) {
+  if (next < size && !piece.empty()) {
     result.structured["truncated"] = true;
     result.structured["next_offset"] = next;
-    result.text += "\n[" + std::to_string(whole.size() - next) + " bytes follow: read_file with offset " +
-                   std::to_string(next) + "]";
+    result.text +=
+        "\n[" + std::to_string(size - next) + " bytes follow: read_file with offset " + std::to_string(next) + "]";
   }
   co_return result;
 }

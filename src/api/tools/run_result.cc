@@ -148,6 +148,8 @@ std::string in_terms_of_tools(std::string hint) {
       {", or ask for more (limits.scratch)", ""},
       {"Send `stdin` with the run (a text, or true to send it while it runs), or pass the data as a file.",
        "There is nobody to type anything: assign the value in the code."},
+      {"Use a module the template has (`hutch template show`), or add the package to a template.",
+       "Packages cannot be installed here: use a module that is there, or the standard library."},
       {"put the data in as files", "use data that is in the code or in files of the session"}};
   hint = in_terms_of_fields(std::move(hint));
   for (const auto& [from, to] : kWords) {

@@ -1,0 +1,77 @@
+"""POST /v1/agent: a scripted model, real sandboxes, answers and events as documented."""
+from __future__ import annotations
+
+import api_support
+import support
+from api_support import ApiScenario
+from model_server import ModelServer, call, results_of, say
+
+KEY = "sk-daemon-6f5e4d3c2b1a"
+CODE = "print(sum(int(line) for line in open('numbers.txt')))"
+
+model: ModelServer
+
+
+def setUpModule() -> None:
+    global model
+    model = ModelServer([call(CODE), lambda request: say("It is " + results_of(request)[-1])], "anthropic", key=KEY,
+                        repeat=True)
+    model.__enter__()
+    api_support.begin(env={"ANTHROPIC_API_KEY": KEY, "HUTCH_AGENT_BASE_URL": model.url, "HUTCH_AGENT_MODEL": "scripted"})
+
+
+def tearDownModule() -> None:
+    try:
+        api_support.finish()
+    finally:
+        model.__exit__(None, None, None)
+
+
+class Agent(ApiScenario):
+    QUESTION = {"question": "What is the sum?", "files": [{"path": "numbers.txt", "content": "40\n2\n"}]}
+
+    def test_the_report_has_answer_transcript_and_notebook(self):
+        answer = self.api.post("/v1/agent", self.QUESTION)
+        report = answer.json
+        self.assertIn("<stdout>42\n</stdout>", report["answer"])
+        self.assertEqual((report["stopped_because"], report["attempts"], report["iterations"]), ("answered", 1, 2))
+        self.assertEqual(report["notebook"]["cells"][0]["source"], [CODE])
+        self.assertNotIn(KEY, answer.body.decode())
+        self.assertEqual(self.api.get("/v1/sessions").json["sessions"], [])
+
+    def test_what_it_does_comes_as_it_happens(self):
+        for accept in ("text/event-stream", "application/x-ndjson"):
+            with self.subTest(accept), self.api.stream("POST", "/v1/agent", self.QUESTION, accept=accept) as events:
+                seen = list(events)
+                kinds = [event["type"] for event in seen]
+                self.assertLess(kinds.index("tool_call"), kinds.index("tool_result"))
+                self.assertEqual(kinds[-1], "done")
+                self.assertIn("42", seen[-1]["result"]["answer"])
+
+    def test_what_is_no_question_is_refused(self):
+        for body in ({}, {"question": ""}, {"question": "x", "files": [{"path": "/etc/passwd", "content": ""}]},
+                     {"question": "x", "max_attempts": 0}, {"question": "x", "base_url": "http://127.0.0.1:1"}):
+            with self.subTest(body=body):
+                self.api.post("/v1/agent", body, 400)
+
+    def test_a_client_that_hangs_up_cancels(self):
+        with self.api.stream("POST", "/v1/agent", self.QUESTION) as events:
+            next(events)
+        self.assertTrue(support.settle(lambda: not self.api.get("/v1/sessions").json["sessions"], 10))
+
+
+class Unconfigured(ApiScenario):
+    def test_a_daemon_without_a_key_says_so(self):
+        server = api_support.Server(support.home, name="other")
+        server.socket += ".other"
+        server.start()
+        try:
+            error = server.client().post("/v1/agent", {"question": "x"}, 501).json["error"]
+            self.assertEqual(error["code"], "agent_not_configured")
+        finally:
+            server.stop()
+
+
+
+if __name__ == "__main__":
+    support.main()
