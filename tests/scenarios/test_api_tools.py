@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import random
 import time
 
@@ -404,7 +405,7 @@ class Hostile(Tools):
         values = (None, True, -1, 0, 1.5, 10**30, "", "x", "new", "\x00", "é" * 50, [], [1], {}, {"a": {}}, "view", "../..")
         tools = [tool for tool in self.api.get("/v1/tools").json["tools"]]
         connection = self.api.connect()
-        for number in range(1500):
+        for _ in range(int(os.environ.get("FUZZ_CALLS", "1500"))):
             tool = chance.choice(tools)
             properties = tool["input_schema"]["properties"]
             arguments = {name: chance.choice(values) for name in properties if chance.random() < 0.6}
