@@ -135,7 +135,8 @@ net::awaitable<std::expected<wire::Record, StartFailure>> Engine::execute(std::s
   ++runs_;
   if (run->is_shell()) {  // takes a place only while a cell runs
     if (sessions_ >= options_.most_sessions) {
-      co_return std::unexpected(at_capacity(std::to_string(sessions_) + " shells are open, and no more may be"));
+      auto full = at_capacity(std::to_string(sessions_) + " shells are open, and no more may be");
+      co_return std::unexpected(run->refuse(std::move(full)));
     }
     ++sessions_;
     auto record = co_await run->execute();

@@ -100,13 +100,8 @@ std::optional<RunError> engine_ended(const RunFacts& facts) {
     case Ended::denial_flood:
       return error_of("crash", "seccomp_violation", "Killed: the program kept making forbidden system calls.",
                       "Remove the calls that the sandbox refuses; `denials` names them.");
-    case Ended::cancelled: {
-      RunError error =
-          error_of("cancelled", "user_cancelled", "The run was cancelled.", "Run it again if it is still wanted.");
-      error.retryable = true;
-      error.fix = "none";
-      return error;
-    }
+    case Ended::cancelled:
+      return cancelled_error();
   }
   return std::nullopt;
 }
@@ -226,6 +221,14 @@ RunError from_python(const RunFacts& facts, const PythonError& python) {
 }
 
 }  // namespace
+
+RunError cancelled_error() {
+  RunError error =
+      error_of("cancelled", "user_cancelled", "The run was cancelled.", "Run it again if it is still wanted.");
+  error.retryable = true;
+  error.fix = "none";
+  return error;
+}
 
 Verdict judge(const RunFacts& facts) {
   Verdict verdict;

@@ -42,5 +42,6 @@ struct Verdict {
 };
 
 Verdict judge(const RunFacts& facts);
+wire::RunError cancelled_error();
 
 }  // namespace hutch

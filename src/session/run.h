@@ -104,7 +104,12 @@ class Run final : public KeeperListener, public std::enable_shared_from_this<Run
   CgroupMeter take_meter() { return std::move(link_.meter); }
   UniqueFd take_workspace() { return std::move(link_.workspace); }
   net::awaitable<bool> wait_until_ready();  // false: it never was
-  void refuse() { ready_.set(); }           // it was not executed at all: nobody need wait
+  // There is no place for it: whoever waits hears so.
+  StartFailure refuse(StartFailure why) {
+    failure_ = why;
+    ready_.set();
+    return why;
+  }
   // About the state of an idle shell, as JSON in the runner's words. A question that takes too long is interrupted, and
   // ends the interpreter if that does not help.
   net::awaitable<Result<std::string>> ask(wire::Ask question);

@@ -10,19 +10,17 @@ namespace hutch {
 namespace {
 
 constexpr auto kEndTime = std::chrono::seconds(10);
-constexpr auto kInterruptAgain = std::chrono::milliseconds(100);
+constexpr auto kFirstPause = std::chrono::milliseconds(250);
+constexpr auto kLongestPause = std::chrono::milliseconds(2'000);
 constexpr std::size_t kEventBytes = 1U << 20;  // what a watcher can come back to
 
 // What the interrupt of a cancelled run looks like to its code is not what happened.
 void note_cancelled(wire::Record& record) {
   if (!record.error || !record.error->python || record.error->python->name != "KeyboardInterrupt") return;
-  auto& error = *record.error;
-  error.category = "cancelled";
-  error.code = "user_cancelled";
-  error.message = "The run was cancelled.";
-  error.hint = "Run it again if it is still wanted.";
-  error.fix = "none";
-  error.retryable = true;
+  wire::RunError cancelled = cancelled_error();
+  cancelled.state = record.error->state;
+  cancelled.python = std::move(record.error->python);
+  record.error = std::move(cancelled);
   record.status = wire::Status::cancelled;
 }
 
@@ -147,7 +145,6 @@ net::awaitable<std::expected<void, StartFailure>> Session::start_interpreter() {
 
 net::awaitable<void> Session::host(std::shared_ptr<Run> interpreter) {
   last_words_ = co_await engine_.execute(interpreter, owner_);
-  interpreter->refuse();  // if there was no place for it, it has not heard of that yet
   meter_ = interpreter->take_meter();
   if (interpreter_ == interpreter) interpreter_.reset();
   if (!engine_.keeps_files()) lose_sandbox();  // without control groups a sandbox dies with its interpreter
@@ -198,13 +195,14 @@ void Session::submit(std::shared_ptr<LiveRun> run, CellTask task) {
   net::co_spawn(engine_.executor(), work(shared_from_this()), net::detached);
 }
 
-// An interrupt that comes a moment before the cell begins is not heard: once is not enough.
+// An interrupt that comes a moment before the cell begins is not heard, so that once is not enough; one that comes too
+// soon after another disturbs what the code does to leave in order. Code that does not listen loses its interpreter.
 net::awaitable<void> Session::stop_run(std::shared_ptr<Session> self, std::shared_ptr<LiveRun> run) {
-  const auto until = Clock::now() + kEndTime;
-  while (self->current_ == run && Clock::now() < until) {
+  for (auto pause = kFirstPause; self->current_ == run && pause <= kLongestPause; pause *= 2) {
     self->interrupt();
-    co_await run->wait_finished(Clock::now() + kInterruptAgain);
+    co_await run->wait_finished(Clock::now() + pause);
   }
+  if (self->current_ == run && self->interpreter_) self->interpreter_->cancel();
 }
 
 net::awaitable<void> Session::work(std::shared_ptr<Session> self) {
