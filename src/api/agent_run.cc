@@ -10,9 +10,9 @@
 #include "api/notebook_download.h"
 #include "api/session_access.h"
 #include "api/session_files.h"
+#include "api/tools/packages.h"
 #include "api/tools/place.h"
 #include "api/tools/tool.h"
-#include "session/template_store.h"
 
 namespace hutch {
 namespace {
@@ -88,13 +88,11 @@ class SessionHands final : public agent::Hands {
 
 std::string facts_about(const Daemon& daemon) {
   std::string facts = "The sandbox runs Python without a network; packages cannot be installed.";
-  const auto paths = TemplatePaths::from_environment();
-  const auto store = paths ? TemplateStore::open(*paths) : Result<TemplateStore>(paths.error());
-  const auto info = store ? store->show(daemon.settings.template_name) : Result<TemplateInfo>(store.error());
-  if (!info || info->installed.empty()) return facts + " Only the standard library is there.";
+  const auto installed = packages_of(daemon.settings.template_name);
+  if (installed.empty()) return facts + " Only the standard library is there.";
   facts += " Beside the standard library it has ";
-  for (std::size_t i = 0; i < std::min(info->installed.size(), kMostPackages); ++i) {
-    facts += (i == 0 ? "" : ", ") + info->installed[i];
+  for (std::size_t i = 0; i < std::min(installed.size(), kMostPackages); ++i) {
+    facts += (i == 0 ? "" : ", ") + installed[i];
   }
   return facts + ".";
 }

@@ -96,7 +96,15 @@ Daemon::Daemon(const ServeSettings& how, Engine& engine_, Stores& stores_, std::
 net::awaitable<void> Daemon::handle(HttpExchange& exchange) {
   const auto begin = Clock::now();
   std::string key_id;
-  auto handled = co_await dispatch(exchange, key_id);
+  Handled handled;
+  try {
+    handled = co_await dispatch(exchange, key_id);
+  } catch (const std::exception& failure) {  // a bug of ours, which must not cost a client its answer
+    log::error("request threw", {{"request", exchange.request_id}, {"error", failure.what()}});
+    if (exchange.answered()) throw;  // half an answer: hanging up is all that can be said
+    handled = std::unexpected(ApiError{.message = "The daemon failed to answer this; its log has the reason.",
+                                       .hint = "Report it with the request id."});
+  }
   if (!handled) {
     const unsigned failed = handled.error().status;
     if (failed == 500) {

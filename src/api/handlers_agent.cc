@@ -18,7 +18,7 @@ namespace json = boost::json;
 
 constexpr std::size_t kLongestQuestion = 1U << 20;
 constexpr std::size_t kMostFiles = 100;
-constexpr std::size_t kMostQueued = 4'096;  // events that nobody has read yet
+constexpr std::size_t kMostQueued = 8U << 20;  // bytes of events that nobody has read yet
 constexpr auto kLook = std::chrono::milliseconds(250);
 constexpr auto kStillHere = std::chrono::seconds(15);
 
@@ -44,10 +44,11 @@ class EventQueue final : public agent::AgentListener {
                         {"images", outcome.images.size()}});
   }
   void add(std::string_view type, json::object event) {
-    if (waiting.size() >= kMostQueued) return;  // a reader that does not read misses the middle, not the end
+    if (bytes_ >= kMostQueued) return;  // a reader that does not read misses the middle, not the end
     json::object whole{{"seq", ++last}, {"type", type}};
     for (auto& [name, value] : event) whole[name] = std::move(value);
-    waiting.push_back({.number = last, .type = std::string(type), .text = json_text(whole)});
+    waiting_.push_back({.number = last, .type = std::string(type), .text = json_text(whole)});
+    bytes_ += waiting_.back().text.size();
     news.set();
   }
 
@@ -62,9 +63,20 @@ class EventQueue final : public agent::AgentListener {
     }
   };
 
+  [[nodiscard]] bool empty() const { return waiting_.empty(); }
+  Waiting take() {
+    Waiting first = std::move(waiting_.front());
+    waiting_.pop_front();
+    bytes_ -= first.text.size();
+    return first;
+  }
+
   Event news;
-  std::deque<Waiting> waiting;
   std::uint64_t last = 0;
+
+ private:
+  std::deque<Waiting> waiting_;
+  std::size_t bytes_ = 0;
 };
 
 Api<AgentAsked> read_asked(const json::object& body, ModelSettings& model) {
@@ -118,7 +130,7 @@ ApiError not_configured(const Error& error) {
           .category = "unavailable",
           .code = "agent_not_configured",
           .message = "This daemon has no model to ask: " + error.message + ".",
-          .hint = "The operator gives it one: agent.key_file, agent.model, agent.base_url."};
+          .hint = "The operator gives it one: agent.model or agent.key_file, and agent.base_url."};
 }
 
 }  // namespace
@@ -127,7 +139,11 @@ net::awaitable<Handled> post_agent(Request& request) {
   Daemon& daemon = request.daemon;
   HUTCH_API_CHECK(request.only({}));
   HUTCH_API_TRY(const auto body, co_await read_json(request.exchange, daemon.settings.most_body));
-  auto model = find_model(daemon.settings);
+  // A key in the environment is for its owner's own questions; who answers those of every key is said in so many words.
+  const auto& settings = daemon.settings;
+  const bool offered = !settings.agent_model.empty() || !settings.agent_key_file.empty();
+  auto model =
+      offered ? find_model(settings) : Result<ModelSettings>(make_error(ErrorCode::not_found, "none is configured"));
   if (!model) co_return std::unexpected(not_configured(model.error()));
   HUTCH_API_TRY(auto asked, read_asked(body, *model));
   HUTCH_API_CHECK(daemon.may_run(request.caller));
@@ -155,12 +171,10 @@ net::awaitable<Handled> post_agent(Request& request) {
   bool reading = !streams || co_await request.exchange.begin(
                                  {.content_type = lines ? "application/x-ndjson" : "text/event-stream"}, std::nullopt);
   auto last_word = Clock::now();
-  while (!work->outcome || (streams && reading && !work->events.waiting.empty())) {
+  while (!work->outcome || (streams && reading && !work->events.empty())) {
     if (!reading || request.exchange.client_gone() || daemon.stopping()) work->cancellation.cancel();
-    if (streams && reading && !work->events.waiting.empty()) {
-      const std::string event = work->events.waiting.front().in(format);
-      work->events.waiting.pop_front();
-      reading = co_await request.exchange.write(event);
+    if (streams && reading && !work->events.empty()) {
+      reading = co_await request.exchange.write(work->events.take().in(format));
       last_word = Clock::now();
       continue;
     }

@@ -102,7 +102,7 @@ Handled JsonFields::finish_loosely() {
   return {};
 }
 
-net::awaitable<Api<json::object>> read_json(HttpExchange& exchange, std::size_t most, std::size_t depth) {
+net::awaitable<Api<std::string>> read_json_text(HttpExchange& exchange, std::size_t most) {
   const auto& request = exchange.request();
   const std::string_view type = request.header("content-type");
   const bool is_json = type == "application/json" || type.starts_with("application/json;");
@@ -134,6 +134,11 @@ net::awaitable<Api<json::object>> read_json(HttpExchange& exchange, std::size_t 
     body += *piece;
     if (body.size() > most) co_return std::unexpected(too_large);
   }
+  co_return body;
+}
+
+net::awaitable<Api<json::object>> read_json(HttpExchange& exchange, std::size_t most, std::size_t depth) {
+  HUTCH_API_TRY(const auto body, co_await read_json_text(exchange, most));
   boost::system::error_code failed;
   json::parse_options options;
   options.max_depth = depth;

@@ -49,6 +49,26 @@ TEST(RoutesTest, AsksForAKeyEverywhereButForHealthAndTheDescription) {
   }
 }
 
+constexpr char kDescription[] = {
+#embed "../../docs/openapi.json"
+};
+
+TEST(RoutesTest, EveryRouteIsDescribed) {
+  const std::map<Method, std::string> names{{Method::get, "get"},
+                                            {Method::post, "post"},
+                                            {Method::put, "put"},
+                                            {Method::patch, "patch"},
+                                            {Method::del, "delete"}};
+  const auto described = json::parse(std::string_view(kDescription, sizeof(kDescription))).at("paths").get_object();
+  for (const auto& route : routes()) {
+    std::string pattern(route.pattern);
+    if (const auto rest = pattern.find("..."); rest != std::string::npos) pattern.erase(rest, 3);
+    const auto* path = described.if_contains(pattern);
+    ASSERT_NE(path, nullptr) << pattern;
+    EXPECT_TRUE(path->get_object().contains(names.at(route.method))) << pattern;
+  }
+}
+
 json::object object(const char* text) { return json::parse(text).get_object(); }
 
 TEST(RunRequestTest, ReadsEveryField) {

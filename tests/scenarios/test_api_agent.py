@@ -73,5 +73,15 @@ class Unconfigured(ApiScenario):
 
 
 
+class NotOffered(support.Scenario):
+    def test_a_key_in_the_environment_is_not_for_everybody(self):
+        home = support.Home()
+        self.addCleanup(home.close)
+        server = api_support.Server(home, env={"ANTHROPIC_API_KEY": KEY, "HUTCH_AGENT_BASE_URL": model.url}).start()
+        self.addCleanup(server.kill)
+        refused = server.client().post("/v1/agent", {"question": "x"}, 501).json["error"]
+        self.assertEqual(refused["code"], "agent_not_configured")
+
+
 if __name__ == "__main__":
     support.main()

@@ -144,6 +144,8 @@ class Dialects(Tools):
         content = call("bash_code_execution", command="cat f.txt; echo e >&2; exit 3")["content"]
         self.assertEqual({**content, "content": []}, {"type": "bash_code_execution_result", "stdout": "b",
                                                       "stderr": "e\n", "return_code": 3, "content": []})
+        content = call("bash_code_execution", restart=True)["content"]
+        self.assertEqual((content["type"], content["return_code"]), ("bash_code_execution_result", 0))
         content = call("text_editor_code_execution", command="view", path="f.txt")["content"]
         self.assertEqual((content["type"], content["content"], content["total_lines"]),
                          ("text_editor_code_execution_view_result", "b", 1))
@@ -165,7 +167,6 @@ class Dialects(Tools):
             with self.subTest(body=body):
                 self.assertEqual(self.api.post("/v1/tools/call", body, 400).json["error"]["category"],
                                  "invalid_request")
-
 
     def test_a_tool_that_does_not_exist_is_for_the_model_to_correct(self):
         answer = self.api.post("/v1/tools/call", {"type": "tool_use", "id": "t", "name": "nothing", "input": {},
@@ -244,6 +245,15 @@ class Runs(Tools):
         self.assertLess(time.monotonic() - began, 5)
         self.assertEqual(self.python("x", session_id=session)["result"], "1")
         self.assertTrue(self.plain("cancel_execution", {"execution_id": "exe_none"})["is_error"])
+
+    def test_code_that_does_not_hear_of_its_cancellation_loses_its_interpreter(self):
+        session = self.session()
+        deaf = "import time\nopen('f', 'w').close()\nwhile True:\n try: time.sleep(60)\n except KeyboardInterrupt: pass"
+        begun = self.python(deaf, session_id=session, background=True)
+        time.sleep(0.3)
+        ended = self.plain("cancel_execution", {"execution_id": begun["execution_id"]})["result"]
+        self.assertEqual((ended["status"], ended["error"]["state"]), ("cancelled", "files_kept"))
+        self.assertEqual(self.python("import os\nos.listdir()", session_id=session)["result"], "['f']")
 
     def test_a_command_runs_in_the_shell(self):
         result = self.plain("run_shell", {"command": "echo out; echo err >&2; exit 4"})["result"]
@@ -402,7 +412,9 @@ class Editor(Tools):
 class Hostile(Tools):
     def test_thousands_of_mangled_calls_never_break_the_daemon(self):
         chance = random.Random(20261116)
-        values = (None, True, -1, 0, 1.5, 10**30, "", "x", "new", "\x00", "é" * 50, [], [1], {}, {"a": {}}, "view", "../..")
+        values = (None, True, -1, 0, 1.5, 1e300, 10**30, 2**63, "", "x", "new", "\x00", "é" * 50, [], [1], [1e300, 2],
+                  [2, -1], {}, {"a": {}}, "view", "../..")
+        imitated = ("code_execution", "bash_code_execution", "text_editor_code_execution", "web_search")
         tools = [tool for tool in self.api.get("/v1/tools").json["tools"]]
         connection = self.api.connect()
         for _ in range(int(os.environ.get("FUZZ_CALLS", "1500"))):
@@ -416,6 +428,7 @@ class Hostile(Tools):
                 {"name": tool["name"], "arguments": arguments},
                 {"type": "tool_use", "id": chance.choice(values), "name": tool["name"], "input": arguments},
                 {"id": "c", "type": "function", "function": {"name": tool["name"], "arguments": json.dumps(arguments)}},
+                {"type": "server_tool_use", "id": "s", "name": chance.choice(imitated), "input": arguments},
                 {"type": chance.choice(values), "name": chance.choice(values), "arguments": chance.choice(values)}))
             raw = json.dumps(body).encode()
             if chance.random() < 0.1:

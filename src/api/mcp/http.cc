@@ -1,5 +1,6 @@
 #include "api/mcp/http.h"
 
+#include "api/json_fields.h"
 #include "api/json_text.h"
 #include "api/mcp/fixtures.h"
 
@@ -41,24 +42,11 @@ net::awaitable<void> answer_error(HttpExchange& exchange, const json::value& id,
 }
 
 net::awaitable<Rpc<std::string>> read_body(HttpExchange& exchange, std::uint64_t most) {
-  const auto& request = exchange.request();
-  const auto type = request.header("content-type");
-  if (type != "application/json" && !type.starts_with("application/json;")) {
-    co_return refuse(kInvalidRequest, "The body must be JSON: send Content-Type: application/json", 415);
-  }
-  const auto too_large = refuse(kInvalidRequest, "The body is larger than " + std::to_string(most) + " bytes", 413);
-  if (request.length && *request.length > most) co_return too_large;
-  std::string body;
-  for (;;) {
-    const auto piece = co_await exchange.read_some();
-    if (!piece) {
-      const bool slow = piece.error() == BodyProblem::too_slow;
-      co_return refuse(kParseError, slow ? "The body came too slowly" : "The body broke off", slow ? 408 : 400);
-    }
-    if (piece->empty()) co_return body;
-    body += *piece;
-    if (body.size() > most) co_return too_large;
-  }
+  auto body = co_await read_json_text(exchange, most);
+  if (body) co_return std::move(*body);
+  const auto& error = body.error();
+  const bool refused = error.status == 413 || error.status == 415;
+  co_return refuse(refused ? kInvalidRequest : kParseError, error.message, error.status);
 }
 
 // What is wrong with the session that a legacy request names, if anything is.

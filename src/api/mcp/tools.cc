@@ -1,6 +1,7 @@
 // tools/list and tools/call: our registry in the protocol's dialect, and what is told while code runs.
 #include "api/base64.h"
 #include "api/mcp/server.h"
+#include "api/tools/definitions.h"
 #include "api/tools/tool.h"
 #include "base/utf8.h"
 
@@ -10,38 +11,12 @@ namespace {
 constexpr auto kPatience = std::chrono::seconds(45);  // clients give up after 60
 constexpr auto kBetween = std::chrono::milliseconds(100);
 constexpr auto kSilence = std::chrono::seconds(3);
-constexpr auto kLongestPause = std::chrono::milliseconds(2'000);
 constexpr std::size_t kLongestLine = 200;
-constexpr std::size_t kMostPictures = 4;
-constexpr std::size_t kLargestPicture = 5'000'000;
-constexpr std::int64_t kResultCharacters = 100'000;
-
-json::object definition_of(const Tool& tool) {
-  return {{"name", tool.name},
-          {"title", tool.title},
-          {"description", tool.description},
-          {"inputSchema", tool.input_schema},
-          {"outputSchema", tool.output_schema},
-          {"annotations",
-           {{"title", tool.title},
-            {"readOnlyHint", tool.read_only},
-            {"destructiveHint", tool.destructive},
-            {"idempotentHint", tool.read_only},
-            {"openWorldHint", false}}},
-          {"_meta", {{"anthropic/maxResultSizeChars", kResultCharacters}}}};
-}
-
-bool is_shown(const Picture& picture) {
-  const auto& type = picture.mime;
-  const bool known = type == "image/png" || type == "image/jpeg" || type == "image/gif" || type == "image/webp";
-  return known && picture.bytes.size() <= kLargestPicture;
-}
 
 // Only text and pictures: several clients refuse a whole result for anything else in it.
 json::object result_of(ToolResult result) {
   json::array content{json::object{{"type", "text"}, {"text", clean_utf8(result.text)}}};
   for (const auto& picture : result.pictures) {
-    if (!is_shown(picture) || content.size() > kMostPictures) continue;
     content.push_back(
         json::object{{"type", "image"}, {"data", base64_encode(picture.bytes)}, {"mimeType", picture.mime}});
   }
@@ -74,7 +49,9 @@ class Follower {
     run_ = std::move(run);
     if (part_ == Part::own) {
       call_.log("info", "run " + run_->identity().id + " started");
-      call_.cancellation->on_cancel([this] { tasks_.spawn(cancel(run_)); });
+      call_.cancellation->on_cancel([this] {
+        if (run_->cancel) run_->cancel();
+      });
     }
     if (call_.meta.progress_token) tasks_.spawn(tell(run_));
   }
@@ -117,14 +94,6 @@ class Follower {
     }
   }
 
-  // More than once: an interrupt that comes before the interpreter has begun is lost.
-  net::awaitable<void> cancel(std::shared_ptr<LiveRun> run) {
-    for (auto pause = kBetween; run->stage() != RunStage::finished && !over_.is_set(); pause *= 2) {
-      if (run->cancel) run->cancel();
-      co_await run->wait_finished(Clock::now() + std::min(pause, kLongestPause));
-    }
-  }
-
   Call& call_;
   Part part_;
   std::shared_ptr<LiveRun> run_;
@@ -139,7 +108,7 @@ class Follower {
 json::array tool_definitions(const Server& server, const Caller& caller) {
   json::array definitions;
   for (const auto& tool : server.daemon().tools.all()) {
-    if (server.offers(tool, caller)) definitions.push_back(definition_of(tool));
+    if (server.offers(tool, caller)) definitions.push_back(definition_of(tool, ToolFormat::mcp));
   }
   return definitions;
 }

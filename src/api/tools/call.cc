@@ -31,13 +31,8 @@ ToolResult failed_result(const ApiError& error) {
       {"python", nullptr},
       {"limit", nullptr}};
   ToolResult result{.is_error = true, .error = error};
-  result.structured = {
-      {"status", "error"},
-      {"error", told},
-      {"isError", true},
-      {"errorCategory", error.category},
-      {"isRetryable", retryable},
-      {"context", {{"code", error.code}, {"fix", fix_of(error)}, {"state", state_of(error)}, {"hint", hint}}}};
+  result.structured = {{"status", "error"}, {"error", told}};
+  repeat_error(result.structured, true);
   result.text = error.message + (hint.empty() ? "" : "\nWhat to do: " + hint);
   return result;
 }

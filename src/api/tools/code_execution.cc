@@ -16,7 +16,6 @@
 #include "api/tools/place.h"
 #include "api/tools/run_result.h"
 #include "base/utf8.h"
-#include "session/template_store.h"
 #include "session/workspace.h"
 
 namespace hutch {
@@ -46,16 +45,9 @@ std::string joined(const std::vector<std::string>& names) {
   return text;
 }
 
-std::vector<std::string> installed_in(const std::string& template_name) {
-  const auto paths = TemplatePaths::from_environment();
-  const auto store = paths ? TemplateStore::open(*paths) : Result<TemplateStore>(paths.error());
-  const auto info = store ? store->show(template_name) : Result<TemplateInfo>(store.error());
-  return info ? info->installed : std::vector<std::string>{};
-}
-
 Handled check_packages(const ToolCall& call, const std::vector<std::string>& wanted) {
   if (wanted.empty()) return {};
-  const auto installed = installed_in(call.daemon.settings.template_name);
+  const auto installed = packages_of(call.daemon.settings.template_name);
   const auto missing = missing_packages(wanted, installed);
   if (missing.empty()) return {};
   return std::unexpected(

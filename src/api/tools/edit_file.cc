@@ -14,6 +14,7 @@ namespace {
 namespace json = boost::json;
 
 constexpr std::size_t kMostViewed = 40'000;  // characters
+constexpr std::size_t kMostHistories = 64;   // of sessions whose edits can be undone, of all keys together
 
 ApiError refused(const EditRefusal& refusal) {
   const bool arguments = refusal.code == EditProblem::bad_arguments;
@@ -51,7 +52,10 @@ struct Editing {
   net::awaitable<Handled> write(std::optional<std::string> before, std::string content) {
     auto written = co_await write_whole(session, path, std::move(content));
     if (!written) co_return std::unexpected(path_problem(written.error(), shown));
-    call.daemon.edits[session->settings().id].remember(path, std::move(before));
+    auto& edits = call.daemon.edits;
+    const auto& id = session->settings().id;
+    if (edits.size() >= kMostHistories && !edits.contains(id)) edits.erase(edits.begin());
+    edits[id].remember(path, std::move(before));
     co_return Handled{};
   }
 };
@@ -152,15 +156,14 @@ net::awaitable<Handled> remove(Editing& editing) {
 }
 
 net::awaitable<Api<std::string>> undo(Editing& editing) {
-  auto& history = editing.call.daemon.edits[editing.session->settings().id];
-  auto before = history.undo(editing.path);
-  if (!before) {
-    EditRefusal refusal = before.error();
-    co_return std::unexpected(refused(refusal));
-  }
+  auto& edits = editing.call.daemon.edits;
+  EditHistory none;
+  const auto found = edits.find(editing.session->settings().id);
+  auto before = (found != edits.end() ? found->second : none).undo(editing.path);
+  if (!before) co_return std::unexpected(refused(before.error()));
   auto done = *before ? co_await write_whole(editing.session, editing.path, **before) : co_await remove(editing);
   if (!done) {
-    history.remember(editing.path, std::move(*before));
+    edits[editing.session->settings().id].remember(editing.path, std::move(*before));
     co_return std::unexpected(path_problem(done.error(), editing.shown));
   }
   co_return undone_text(editing.shown);
@@ -191,7 +194,7 @@ net::awaitable<Api<ToolResult>> edit_file_tool(ToolCall& call) {
   if (execute) {
     HUTCH_API_CHECK(call.daemon.may_run(call.caller));
   }
-  HUTCH_API_TRY(auto session, co_await session_of(call));
+  HUTCH_API_TRY(auto session, co_await session_for_files(call));
   Editing editing{.call = call, .session = session, .path = path, .shown = text_argument(call, "path"), .more = {}};
   HUTCH_API_TRY(auto text, co_await edit(editing));
   ToolResult result{.text = std::move(text)};

@@ -105,7 +105,7 @@ net::awaitable<Api<ToolResult>> write_file_tool(ToolCall& call) {
     content = std::move(*decoded);
   }
   const std::size_t size = content.size();
-  HUTCH_API_TRY(const auto session, co_await session_of(call));
+  HUTCH_API_TRY(const auto session, co_await session_for_files(call));
   HUTCH_API_CHECK(co_await write_whole(session, path, std::move(content)));
   ToolResult result{.text = "Wrote " + std::to_string(size) + " bytes to " + shown_path(path) + " [session_id \"" +
                             session->settings().id + "\"]"};

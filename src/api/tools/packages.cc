@@ -4,6 +4,8 @@
 #include <array>
 #include <cctype>
 
+#include "session/template_store.h"
+
 namespace hutch {
 namespace {
 
@@ -229,6 +231,13 @@ constexpr std::string_view kStandardLibrary[] = {
 };
 
 }  // namespace
+
+std::vector<std::string> packages_of(const std::string& template_name) {
+  const auto paths = TemplatePaths::from_environment();
+  const auto store = paths ? TemplateStore::open(*paths) : Result<TemplateStore>(paths.error());
+  const auto info = store ? store->show(template_name) : Result<TemplateInfo>(store.error());
+  return info ? info->installed : std::vector<std::string>{};
+}
 
 std::string normal_name(std::string_view package) {
   package = package.substr(0, package.find_first_of(" \t[=<>!~;@"));

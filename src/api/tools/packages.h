@@ -7,6 +7,8 @@
 
 namespace hutch {
 
+// What a template has, with versions; nothing when that cannot be told.
+std::vector<std::string> packages_of(const std::string& template_name);
 // As the package index compares them: without version and extras, in lower case, `_` and `.` as `-`.
 std::string normal_name(std::string_view package);
 bool is_standard_library(std::string_view module);

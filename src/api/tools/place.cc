@@ -67,6 +67,14 @@ net::awaitable<Api<std::shared_ptr<Session>>> session_of(ToolCall& call) {
   co_return co_await make_session(call);
 }
 
+net::awaitable<Api<std::shared_ptr<Session>>> session_for_files(ToolCall& call) {
+  const std::string id = text_argument(call, "session_id");
+  if (id.empty() || id == kNew) {
+    HUTCH_API_CHECK(call.daemon.may_run(call.caller));
+  }
+  co_return co_await session_of(call);
+}
+
 Api<std::string> workspace_path(std::string_view path, bool may_be_empty) {
   if (path == kWorkspace) path = "";
   if (path.starts_with(kWorkspace) && path[kWorkspace.size()] == '/') path.remove_prefix(kWorkspace.size() + 1);
@@ -99,10 +107,8 @@ bool flag_argument(const ToolCall& call, std::string_view name) {
 
 std::int64_t number_argument(const ToolCall& call, std::string_view name, std::int64_t otherwise) {
   const auto* found = call.arguments.if_contains(name);
-  boost::system::error_code failed;
   if (found == nullptr || !found->is_number()) return otherwise;
-  const auto number = found->to_number<std::int64_t>(failed);
-  return failed ? otherwise : number;
+  return static_cast<std::int64_t>(found->to_number<double>());  // checked: small enough
 }
 
 }  // namespace hutch

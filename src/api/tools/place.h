@@ -14,6 +14,8 @@ net::awaitable<Api<std::shared_ptr<Session>>> place_of(ToolCall& call);
 net::awaitable<Api<std::shared_ptr<Session>>> existing_session(ToolCall& call);
 // For tools that are of no use without one: the named session, or a new one.
 net::awaitable<Api<std::shared_ptr<Session>>> session_of(ToolCall& call);
+// The same for tools that are no runs: a session that they make counts as one.
+net::awaitable<Api<std::shared_ptr<Session>>> session_for_files(ToolCall& call);
 net::awaitable<Api<std::shared_ptr<Session>>> make_session(ToolCall& call);
 
 // Relative to the workspace; `/workspace/a`, `a` and `./a` are the same.

@@ -150,6 +150,7 @@ std::string in_terms_of_tools(std::string hint) {
        "There is nobody to type anything: assign the value in the code."},
       {"Use a module the template has (`hutch template show`), or add the package to a template.",
        "Packages cannot be installed here: use a module that is there, or the standard library."},
+      {"Wait as long as Retry-After says.", "Wait for retry_after_ms, and call again."},
       {"put the data in as files", "use data that is in the code or in files of the session"}};
   hint = in_terms_of_fields(std::move(hint));
   for (const auto& [from, to] : kWords) {
@@ -194,6 +195,22 @@ std::vector<Picture> pictures_of(const LiveRun& run) {
   for (const auto* display : final.displays) add(*display);
   if (final.result != nullptr) add(*final.result);
   return pictures;
+}
+
+void repeat_error(json::object& structured, bool is_error) {
+  const auto* told = structured["error"].if_object();
+  if (told == nullptr) return;
+  const json::object error = *told;
+  structured["isError"] = is_error;
+  structured["errorCategory"] = error.at("category");
+  structured["isRetryable"] = error.at("retryable");
+  structured["context"] = {
+      {"code", error.at("code")}, {"fix", error.at("fix")}, {"state", error.at("state")}, {"hint", error.at("hint")}};
+}
+
+void tell(ToolResult& result, const std::string& shown) {
+  repeat_error(result.structured, result.is_error);
+  result.text = in_words(result.structured, shown);
 }
 
 ToolResult result_of(const std::shared_ptr<LiveRun>& run, const Session* session) {
@@ -246,15 +263,7 @@ ToolResult result_of(const std::shared_ptr<LiveRun>& run, const Session* session
                                   {"cpu_ms", static_cast<double>(usage.cpu_us) / 1e3},
                                   {"max_rss_bytes", usage.peak_memory}};
   }
-  if (const auto* told = result.structured["error"].if_object()) {
-    const json::object copy = *told;
-    result.structured["isError"] = false;  // the tool did what it was asked to
-    result.structured["errorCategory"] = copy.at("category");
-    result.structured["isRetryable"] = copy.at("retryable");
-    result.structured["context"] = {
-        {"code", copy.at("code")}, {"fix", copy.at("fix")}, {"state", copy.at("state")}, {"hint", copy.at("hint")}};
-  }
-  result.text = in_words(result.structured, shown_text(*run));
+  tell(result, shown_text(*run));
   return result;
 }
 

@@ -14,6 +14,10 @@ inline constexpr std::size_t kMostErr = 5'000;
 
 // `session` is null for a run of its own.
 ToolResult result_of(const std::shared_ptr<LiveRun>& run, const Session* session);
+// Completes a result whose structured part has all the rest: its error once more for those who look there, and its
+// text.
+void tell(ToolResult& result, const std::string& shown = {});
+void repeat_error(boost::json::object& structured, bool is_error);
 
 // Pieces of it, for the other shapes that results have.
 struct Streams {

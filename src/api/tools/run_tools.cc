@@ -73,18 +73,38 @@ Api<ToolResult> stored_result(ToolCall& call, const std::string& id) {
   const auto parsed = json::parse((*stored)->record, failed);
   if (failed || !parsed.is_object()) return std::unexpected(execution_missing());
   const auto& record = parsed.get_object();
-  ToolResult result;
-  for (const char* name : {"status", "stdout", "stderr", "exit_code", "error", "session_id", "execution_id"}) {
-    if (const auto* found = record.if_contains(name)) result.structured[name] = *found;
-  }
-  const auto cut = [&](const char* name, std::size_t most) {
-    const auto* text = result.structured[name].if_string();
-    if (text != nullptr) result.structured[name] = first_characters(std::string_view(*text), most);
+  const auto part = [&](const char* name) {
+    const auto* found = record.if_contains(name);
+    return found != nullptr ? *found : json::value(nullptr);
   };
-  cut("stdout", kMostOut);
-  cut("stderr", kMostErr);
-  result.structured["execution_time"] = static_cast<double>((*stored)->wall_us) / 1e6;
-  result.text = std::string(result.structured["stdout"].as_string()) + "\n[" + (*stored)->status + "]";
+  ToolResult result;
+  json::object truncated;
+  json::object logs;
+  result.structured = {{"status", part("status")},
+                       {"exit_code", part("exit_code")},
+                       {"execution_time", static_cast<double>((*stored)->wall_us) / 1e6},
+                       {"result", nullptr},
+                       {"error", part("error")},
+                       {"files", json::array{}},
+                       {"images", 0},
+                       {"session_id", part("session_id")},
+                       {"execution_id", id}};
+  for (const auto& [name, most] : {std::pair("stdout", kMostOut), std::pair("stderr", kMostErr)}) {
+    const json::value text = part(name);
+    const std::string_view whole = text.is_string() ? std::string_view(text.get_string()) : "";
+    const std::string first = first_characters(whole, most);
+    const bool cut = first.size() < whole.size();
+    result.structured[name] = first;
+    truncated[name] = cut;
+    logs[name] = cut ? json::value("/v1/runs/" + id + "/log?stream=" + name) : json::value(nullptr);
+  }
+  result.structured["truncated"] = std::move(truncated);
+  result.structured["full_log"] = std::move(logs);
+  if (auto* error = result.structured["error"].if_object()) {
+    (*error)["hint"] = in_terms_of_tools(json::value_to<std::string>((*error)["hint"]));
+    result.is_error = (*error)["category"] == "internal";
+  }
+  tell(result);
   return result;
 }
 

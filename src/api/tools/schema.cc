@@ -15,6 +15,7 @@ namespace json = boost::json;
 
 constexpr std::size_t kMostNamed = 8;  // problems in one message
 constexpr std::size_t kLongestName = 60;
+constexpr double kLargestWhole = 9'007'199'254'740'992;  // up to here every whole number can be told from the next
 
 std::size_t characters(std::string_view text) {
   return static_cast<std::size_t>(
@@ -102,7 +103,8 @@ class Check {
     if (!given.is_number()) return refuse(name + " must be " + kind);
     boost::system::error_code failed;
     const double number = given.to_number<double>(failed);
-    if (failed || !std::isfinite(number) || (whole && number != std::floor(number))) {
+    if (failed || !std::isfinite(number) ||
+        (whole && (number != std::floor(number) || std::abs(number) > kLargestWhole))) {
       return refuse(name + " must be " + kind);
     }
     const auto least = number_of(schema, "minimum");

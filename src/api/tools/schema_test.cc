@@ -36,6 +36,7 @@ TEST(Schema, TellsTypesApart) {
   EXPECT_EQ(refusal(R"({"code":null})"), "Invalid arguments: code must be a string.");
   EXPECT_EQ(refusal(R"({"code":"1","timeout":"30"})"), "Invalid arguments: timeout must be a whole number.");
   EXPECT_EQ(refusal(R"({"code":"1","timeout":1.5})"), "Invalid arguments: timeout must be a whole number.");
+  EXPECT_EQ(refusal(R"({"code":"1","timeout":1e300})"), "Invalid arguments: timeout must be a whole number.");
   EXPECT_EQ(refusal(R"({"code":"1","keep":1})"), "Invalid arguments: keep must be true or false.");
   EXPECT_EQ(refusal(R"({"code":"1","language":"ruby"})"), R"(Invalid arguments: language must be one of ["python"].)");
   EXPECT_EQ(refusal(R"([1])"), "The arguments must be a JSON object.");

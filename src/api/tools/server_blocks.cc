@@ -54,6 +54,13 @@ json::object run_block(const ToolResult& result, std::string_view kind) {
   if (structured.at("status").as_string() == "running") {
     return {{"type", std::string(kind) + "_tool_result_error"}, {"error_code", "execution_time_exceeded"}};
   }
+  if (!result.run) {  // a restart, and nothing was run
+    return {{"type", std::string(kind) + "_result"},
+            {"stdout", result.text + "\n"},
+            {"stderr", ""},
+            {"return_code", 0},
+            {"content", json::array{}}};
+  }
   std::string out(structured.at("stdout").as_string());
   if (const auto* value = structured.at("result").if_string()) out += std::string(*value) + "\n";
   return {{"type", std::string(kind) + "_result"},
