@@ -127,6 +127,13 @@ class Dialects(Tools):
                                                   "arguments": json.dumps({"code": code}), "session_id": session.id}).json
         self.assertEqual([part["type"] for part in answer["output"]], ["input_text", "input_image"])
 
+    def test_pictures_that_a_model_would_refuse_are_left_out_and_told_of(self):
+        shown = ("class P:\n def __init__(self, b): self.b = b\n def _repr_png_(self): return self.b\n"
+                 "display(P(b'\\x89PNG\\r\\n\\x1a\\n\\0\\0\\0\\x0dIHDR' + (9000).to_bytes(4, 'big') * 2 + bytes(99)))")
+        answer = self.plain("run_python", {"code": shown})
+        self.assertEqual((answer["images"], len(answer["result"]["images_left_out"])), ([], 1), answer)
+        self.assertIn("[a picture is not shown: it has 9000 x 9000 pixels", answer["text"])
+
     def test_anthropics_own_tool_can_be_imitated(self):
         def call(name: str, **arguments) -> dict:
             return self.api.post("/v1/tools/call", {"type": "server_tool_use", "id": "srvtoolu_1", "name": name,
@@ -423,12 +430,15 @@ class Hostile(Tools):
             arguments = {name: chance.choice(values) for name in properties if chance.random() < 0.6}
             if "code" in arguments and chance.random() < 0.8:
                 arguments["code"] = chance.choice(("1", "1/0", "(", 5))
+            if tool["name"] == "run_shell" and "command" in arguments:  # `view` is an editor on some hosts, and waits
+                arguments["command"] = chance.choice(("true", "exit 3", "", 5, None))
             arguments.pop("wait_seconds", None)
             body = chance.choice((
                 {"name": tool["name"], "arguments": arguments},
                 {"type": "tool_use", "id": chance.choice(values), "name": tool["name"], "input": arguments},
                 {"id": "c", "type": "function", "function": {"name": tool["name"], "arguments": json.dumps(arguments)}},
-                {"type": "server_tool_use", "id": "s", "name": chance.choice(imitated), "input": arguments},
+                {"type": "server_tool_use", "id": "s", "name": chance.choice(imitated),
+                 "input": {**arguments, "command": chance.choice(("true", "create", "insert", 5, None))}},
                 {"type": chance.choice(values), "name": chance.choice(values), "arguments": chance.choice(values)}))
             raw = json.dumps(body).encode()
             if chance.random() < 0.1:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import signal
 import time
@@ -107,7 +108,7 @@ class Stdio(support.Scenario):
     def test_thousands_of_broken_lines(self) -> None:
         chance = random.Random(6)
         with StdioClient() as client:
-            client.write(b"".join(mutated(chance) + b"\n" for _ in range(3000)))
+            client.write(b"".join(mutated(chance) + b"\n" for _ in range(int(os.environ.get("FUZZ_CALLS", "3000")))))
             self.assertEqual(client.call("ping")["result"], {})
 
 

@@ -5,6 +5,7 @@
 #include "api/session_access.h"
 #include "api/session_files.h"
 #include "api/tools/handlers.h"
+#include "api/tools/pictures.h"
 #include "api/tools/place.h"
 #include "base/utf8.h"
 
@@ -14,7 +15,6 @@ namespace {
 namespace json = boost::json;
 
 constexpr std::size_t kMostTold = 1'000;
-constexpr std::size_t kLargestPicture = 5'000'000;
 
 std::string shown_path(const std::string& relative) {
   return relative.empty() ? "/workspace" : "/workspace/" + clean_utf8(relative);
@@ -64,17 +64,18 @@ net::awaitable<Api<ToolResult>> read_file_tool(ToolCall& call) {
   const auto* type = about.at("mime_type").if_string();
   const std::string mime = type != nullptr ? std::string(*type) : "application/octet-stream";
   const auto offset = static_cast<std::uint64_t>(number_argument(call, "offset"));
-  const bool picture = mime == "image/png" || mime == "image/jpeg" || mime == "image/gif" || mime == "image/webp";
   ToolResult result;
   result.structured = {{"status", "ok"},           {"session_id", session->settings().id},
                        {"path", shown_path(path)}, {"size", size},
                        {"mime_type", mime},        {"text", nullptr},
                        {"base64", nullptr},        {"truncated", false},
                        {"next_offset", nullptr}};
-  if (picture && offset == 0 && size <= kLargestPicture) {
-    HUTCH_API_TRY(auto bytes, read_part(*session, path, 0, kLargestPicture));
-    result.text = shown_path(path) + ": a picture of " + std::to_string(bytes.size()) + " bytes";
-    result.pictures.push_back({.mime = mime, .bytes = std::move(bytes)});
+  if (is_picture(mime) && offset == 0) {
+    HUTCH_API_TRY(auto bytes, read_part(*session, path, 0, kLargestPicture + 1));
+    const auto unfit = unfit_picture(mime, bytes);
+    result.text = shown_path(path) + ": a picture of " + std::to_string(size) + " bytes" +
+                  (unfit ? "\n[it is not shown: " + *unfit + "]" : "");
+    if (!unfit) result.pictures.push_back({.mime = mime, .bytes = std::move(bytes)});
     co_return result;
   }
   const auto limit = static_cast<std::size_t>(number_argument(call, "limit", 40'000));

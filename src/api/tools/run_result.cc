@@ -9,6 +9,7 @@
 #include "api/json_text.h"
 #include "api/record_json.h"
 #include "api/run_json.h"
+#include "api/tools/pictures.h"
 #include "base/utf8.h"
 
 namespace hutch {
@@ -16,14 +17,8 @@ namespace {
 
 namespace json = boost::json;
 
-constexpr std::size_t kMostPictures = 4;
-constexpr std::size_t kLargestPicture = 5'000'000;
 constexpr std::size_t kMostFilesTold = 50;
 constexpr std::size_t kMostResult = 10'000;  // characters of the value of the last line
-
-bool is_picture(const std::string& mime) {
-  return mime == "image/png" || mime == "image/jpeg" || mime == "image/gif" || mime == "image/webp";
-}
 
 std::string value_text(const LiveRun& run) {
   const FinalDisplays final(run.output());
@@ -71,6 +66,32 @@ void tag(std::string& text, std::string_view name, std::string_view content) {
   text += fmt::format("<{0}>{1}{2}</{0}>\n", name, content, closed || content.size() < 80 ? "" : "\n");
 }
 
+struct Pictures {
+  std::vector<Picture> shown;
+  std::vector<std::string> left_out;  // why, for each
+};
+
+Pictures pictures_of(const LiveRun& run) {
+  Pictures pictures;
+  const FinalDisplays final(run.output());
+  const auto add = [&](const wire::Display& display) {
+    const auto picture = std::ranges::find_if(display.items, [](const auto& item) { return is_picture(item.first); });
+    if (picture == display.items.end()) return;
+    auto unfit = unfit_picture(picture->first, picture->second);
+    if (!unfit && pictures.shown.size() >= kMostPictures) {
+      unfit = fmt::format("a result has at most {}", kMostPictures);
+    }
+    if (unfit) {
+      pictures.left_out.push_back(std::move(*unfit));
+    } else {
+      pictures.shown.push_back({.mime = picture->first, .bytes = picture->second});
+    }
+  };
+  for (const auto* display : final.displays) add(*display);
+  if (final.result != nullptr) add(*final.result);
+  return pictures;
+}
+
 std::string in_words(const json::object& result, const std::string& shown) {
   const auto word = [&](const char* name) -> std::string_view {
     const auto* found = result.if_contains(name);
@@ -86,6 +107,11 @@ std::string in_words(const json::object& result, const std::string& shown) {
     if (!cut.at(stream).get_bool()) continue;
     text += fmt::format("[{} was cut; the rest: get_execution with execution_id \"{}\" and {}_from]\n", stream,
                         word("execution_id"), stream);
+  }
+  if (const auto* left_out = result.if_contains("images_left_out")) {
+    for (const auto& why : left_out->get_array()) {
+      text += fmt::format("[a picture is not shown: {}]\n", std::string_view(why.get_string()));
+    }
   }
   if (const auto* error = result.at("error").if_object()) {
     std::string said(error->at("message").as_string());
@@ -183,20 +209,6 @@ double seconds_of(const LiveRun& run) {
   return run.started_ns == 0 ? 0 : static_cast<double>(system_now_ns() - run.started_ns) / 1e9;
 }
 
-std::vector<Picture> pictures_of(const LiveRun& run) {
-  std::vector<Picture> pictures;
-  const FinalDisplays final(run.output());
-  const auto add = [&](const wire::Display& display) {
-    const auto picture = std::ranges::find_if(display.items, [](const auto& item) { return is_picture(item.first); });
-    if (picture == display.items.end() || pictures.size() >= kMostPictures) return;
-    if (picture->second.size() <= kLargestPicture)
-      pictures.push_back({.mime = picture->first, .bytes = picture->second});
-  };
-  for (const auto* display : final.displays) add(*display);
-  if (final.result != nullptr) add(*final.result);
-  return pictures;
-}
-
 void repeat_error(json::object& structured, bool is_error) {
   const auto* told = structured["error"].if_object();
   if (told == nullptr) return;
@@ -228,7 +240,8 @@ ToolResult result_of(const std::shared_ptr<LiveRun>& run, const Session* session
     err += fmt::format("Execution timed out after {:g}s", static_cast<double>(limit) / 1000.0);
   }
   const std::string value = value_text(*run);
-  ToolResult result{.pictures = pictures_of(*run), .run = run};
+  auto pictures = pictures_of(*run);
+  ToolResult result{.pictures = std::move(pictures.shown), .run = run};
   const auto log = [&](bool cut, const char* stream) {
     return cut ? json::value("/v1/runs/" + run->identity().id + "/log?stream=" + stream) : json::value(nullptr);
   };
@@ -246,6 +259,7 @@ ToolResult result_of(const std::shared_ptr<LiveRun>& run, const Session* session
       {"full_log", {{"stdout", log(out_cut, "stdout")}, {"stderr", log(err_cut, "stderr")}}},
       {"session_id", session_id.empty() ? json::value(nullptr) : json::value(session_id)},
       {"execution_id", run->identity().id}};
+  if (!pictures.left_out.empty()) result.structured["images_left_out"] = json::value_from(pictures.left_out);
   if (!run->pending_tool_calls().empty()) {
     json::array calls;
     for (const auto& pending : run->pending_tool_calls()) {

@@ -28,8 +28,7 @@ Streams streams_of(const LiveRun& run);
 std::string status_word(const LiveRun& run);         // ok, error, timeout, cancelled, running
 boost::json::value error_value(const LiveRun& run);  // of section "errors" in docs/tools.md, or null
 std::string first_characters(std::string_view bytes, std::size_t most);  // valid UTF-8
-std::vector<Picture> pictures_of(const LiveRun& run);
-double seconds_of(const LiveRun& run);  // that its code ran
+double seconds_of(const LiveRun& run);                                   // that its code ran
 std::string file_uri(const std::string& session_id, std::string_view path);
 // What one who calls tools can do about it, where the hint spoke of options or fields.
 std::string in_terms_of_tools(std::string hint);

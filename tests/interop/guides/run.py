@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import time
+import unittest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 sys.path.insert(0, os.path.join(ROOT, "tests/scenarios"))
@@ -54,15 +55,15 @@ class Example:
 
     def _program(self) -> list[str]:
         path = os.path.join(EXAMPLES, self.file)
-        if self.packages != "node":
+        if self.packages != NODE:
             return [environments.python_for(self.packages), path]
         place = os.path.join(environments.node_directory(), self.file)  # node looks for packages beside the program
         shutil.copyfile(path, place)
-        return ["node", place]
+        return [environments.node_and_npm()[0], place]
 
     def _environment(self, model: ScriptedModel, key: str, home: str) -> dict[str, str]:
         server = api_support.server
-        versioned = self.provider == OPENAI or self.packages == "node"  # Anthropic's own SDKs add /v1 themselves
+        versioned = self.provider == OPENAI or self.packages == NODE  # Anthropic's own SDKs add /v1 themselves
         base = model.url(self.name) + ("/v1" if versioned else "")
         return {
             "PATH": os.environ["PATH"], "HOME": home, "LANG": "C.UTF-8",
@@ -73,7 +74,7 @@ class Example:
         }
 
 
-PLAIN, LANGCHAIN = "requirements.txt", "requirements-langchain.txt"
+PLAIN, LANGCHAIN, NODE = "requirements.txt", "requirements-langchain.txt", "node"
 EXAMPLE_LIST = [
     Example("anthropic_messages.py", ANTHROPIC, PLAIN),
     Example("openai_chat.py", OPENAI, PLAIN),
@@ -82,9 +83,10 @@ EXAMPLE_LIST = [
     Example("langchain_mcp.py", ANTHROPIC, LANGCHAIN),
     Example("pydantic_ai_agent.py", ANTHROPIC, PLAIN),
     Example("smolagents_agent.py", OPENAI, PLAIN),
-    Example("vercel_ai.mjs", ANTHROPIC, "node"),
+    Example("vercel_ai.mjs", ANTHROPIC, NODE),
 ]
 
+unavailable: dict[str, str] = {}  # packages that cannot be had here, and why
 examples: dict[str, Example] = {}
 clients: dict[str, api_support.Client] = {}
 conversations: dict[str, Conversation] = {}
@@ -93,9 +95,11 @@ conversations: dict[str, Conversation] = {}
 def setUpModule() -> None:
     if not glob.glob(support.DATA + "/templates/default-*/env"):
         support.missing("the template default: hutch template build default")
-    for packages in (PLAIN, LANGCHAIN):  # before anything runs, so that times are those of the examples
-        environments.python_for(packages)
-    environments.node_directory()
+    for packages in (PLAIN, LANGCHAIN, NODE):  # before anything runs, so that times are those of the examples
+        try:
+            environments.node_directory() if packages == NODE else environments.python_for(packages)
+        except unittest.SkipTest as why:
+            unavailable[packages] = str(why)
     api_support.begin(env={"HUTCH_TEMPLATE": "default"})  # smolagents brings code along that imports numpy
     try:
         run_all()
@@ -107,11 +111,12 @@ def setUpModule() -> None:
 def run_all() -> None:
     model = ScriptedModel()
     try:
+        able = [example for example in EXAMPLE_LIST if example.packages not in unavailable]
         for example in EXAMPLE_LIST:
             examples[example.file] = example
             clients[example.file] = api_support.server.new_client(example.name)  # its runs are its own
         with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
-            list(pool.map(lambda example: example.run(model, clients[example.file].key), EXAMPLE_LIST))
+            list(pool.map(lambda example: example.run(model, clients[example.file].key), able))
         for example in EXAMPLE_LIST:
             conversations[example.file] = model.conversations.get(example.name, Conversation())
     finally:
@@ -126,6 +131,8 @@ class InteropTest(ApiScenario):
     def finished(self, file: str) -> tuple[Example, Conversation, str]:
         """The example, what it told the model, and the token that a sandbox made for it."""
         example, conversation = examples[file], conversations[file]
+        if example.packages in unavailable:
+            self.skipTest(unavailable[example.packages])
         said = "%s, %.1f s\n%s\n%s\n%s" % (file, example.seconds, conversation, example.output, example.errors[-3000:])
         self.assertEqual(conversation.complaints, [], said)
         self.assertEqual(example.code, 0, said)

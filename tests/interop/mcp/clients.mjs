@@ -83,13 +83,18 @@ export async function runClients(hutch, url, key, report) {
     report(`ai sdk, ${name}: ${Object.keys(tools).length} tools`);
     await client.close();
   }
-  const client = new ClientOne({ name: "interop", version: "0" }, { capabilities: {} });
-  await client.connect(new StdioOne(local));
-  const { tools } = await client.listTools();
-  const wrapped = mcpTools(tools, client);
-  const runPython = wrapped.find((tool) => tool.name === "run_python");
-  const blocks = await runPython.run({ code: PICTURE });
-  assert(blocks.some((block) => block.type === "image") && blocks.some((block) => block.type === "text"));
-  report(`anthropic helper: ${wrapped.length} tools`);
-  await client.close();
+  for (const [how, transport] of [
+    ["stdio", new StdioOne(local)],
+    ["HTTP", new HttpOne(new URL(url), { requestInit: { headers } })],
+  ]) {
+    const client = new ClientOne({ name: "interop", version: "0" }, { capabilities: {} });
+    await client.connect(transport);
+    const { tools } = await client.listTools();
+    const wrapped = mcpTools(tools, client);
+    const runPython = wrapped.find((tool) => tool.name === "run_python");
+    const blocks = await runPython.run({ code: PICTURE });
+    assert(blocks.some((block) => block.type === "image") && blocks.some((block) => block.type === "text"), how);
+    report(`anthropic helper over ${how}: ${wrapped.length} tools`);
+    await client.close();
+  }
 }
