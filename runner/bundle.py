@@ -9,6 +9,7 @@ import compileall
 import marshal
 import py_compile
 import sys
+import types
 
 # In the order in which they need each other.
 MODULES = ("wire", "finish", "source", "errors", "hooks", "script", "main")
@@ -27,11 +28,19 @@ def main(directory: str, inside: str) -> None:
 
 
 def compiled(path: str, shown: str):
-    """Without the import of __future__, which would load a module to say what a flag can."""
+    """Without the import of __future__, which would load a module to say what a flag can; and without line numbers, which
+    nobody is shown and which are a quarter of the file."""
     with open(path, encoding="utf-8") as file:
         tree = ast.parse(file.read())
-    tree.body = [node for node in tree.body if not (isinstance(node, ast.ImportFrom) and node.module == "__future__")]
-    return compile(tree, shown, "exec", __future__.annotations.compiler_flag, True, optimize=2)
+    body = [node for node in tree.body if not (isinstance(node, ast.ImportFrom) and node.module == "__future__")]
+    flags = __future__.annotations.compiler_flag if len(body) < len(tree.body) else 0
+    tree.body = body
+    return without_lines(compile(tree, shown, "exec", flags, True, optimize=2))
+
+
+def without_lines(code: types.CodeType) -> types.CodeType:
+    constants = tuple(without_lines(one) if isinstance(one, types.CodeType) else one for one in code.co_consts)
+    return code.replace(co_linetable=b"", co_consts=constants)
 
 
 main(*sys.argv[1:])

@@ -1,7 +1,10 @@
 """python -I -X utf8 cold_main.py: the runner without a zygote; its task socket is descriptor 3."""
+import gc
 import marshal
 import os
 import sys
+
+gc.disable()  # until there is something of the program's to collect
 
 here = os.path.dirname(os.path.abspath(__file__))
 

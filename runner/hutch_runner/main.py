@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import _signal
 import builtins
+import gc
 import os
 import sys
 
@@ -47,6 +48,7 @@ def start(fd: int, workspace: str) -> None:
             stream.reconfigure(encoding="utf-8", errors=errors)  # whatever the locale says
     os.set_inheritable(fd, False)
     finish.remember_start()
+    gc.enable()
     run(fd, workspace, cold=True)
 
 
