@@ -71,6 +71,7 @@ run: template
 	@find build/example-out -type f -printf '  %p  %s bytes\n'
 
 test: template
+	@tools/setup template viz
 	@tools/check --quick
 	ctest --preset release -j 2 -LE attack --output-on-failure --no-tests=error
 	@# The attacks mostly wait. What comes after them is built meanwhile, with what they leave of the processors.

@@ -31,6 +31,9 @@ constexpr unsigned char kBare[] = {
 constexpr unsigned char kDefault[] = {
 #embed "../../templates/default.toml"
 };
+constexpr unsigned char kViz[] = {
+#embed "../../templates/viz.toml"
+};
 
 struct BuiltIn {
   std::string_view name;
@@ -42,8 +45,9 @@ std::string_view text_of(const unsigned char (&bytes)[size]) {
   return {reinterpret_cast<const char*>(bytes), size};
 }
 
-const std::array<BuiltIn, 2>& built_ins() {
-  static const std::array<BuiltIn, 2> all = {{{"bare", text_of(kBare)}, {"default", text_of(kDefault)}}};
+const std::array<BuiltIn, 3>& built_ins() {
+  static const std::array<BuiltIn, 3> all = {
+      {{"bare", text_of(kBare)}, {"default", text_of(kDefault)}, {"viz", text_of(kViz)}}};
   return all;
 }
 

@@ -89,7 +89,7 @@ TEST_F(TemplateStoreTest, AnUnknownNameListsTheKnownAndTheNearest) {
   const auto unknown = store().resolve("defualt");
   ASSERT_FALSE(unknown);
   EXPECT_EQ(unknown.error().code, ErrorCode::not_found);
-  EXPECT_EQ(unknown.error().message, "there is no template 'defualt'; known templates: bare, default");
+  EXPECT_EQ(unknown.error().message, "there is no template 'defualt'; known templates: bare, default, viz");
   EXPECT_EQ(unknown.error().hint, "Did you mean default?");
   EXPECT_EQ(store().resolve("something-else").error().hint, "");
 }
@@ -157,7 +157,7 @@ TEST_F(TemplateStoreTest, ListShowsEveryState) {
   std::vector<std::string> seen;
   for (const auto& info : store().list()) seen.push_back(info.name + ": " + std::string(to_string(info.state)));
   EXPECT_THAT(seen, testing::ElementsAre("bare: ready", "broken: error", "default: not built", "failed: error",
-                                         "made: ready", "running: creating"));
+                                         "made: ready", "running: creating", "viz: not built"));
   EXPECT_EQ(store().show("failed")->error, "it failed");
   EXPECT_EQ(store().show("made")->size, 5_MiB);
   EXPECT_THAT(store().show("broken")->error, testing::HasSubstr("unknown key 'nonsense'"));
