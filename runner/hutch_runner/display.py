@@ -18,7 +18,7 @@ __builtins__ = dict(vars(builtins))
 DISPLAY, RESULT, UPDATE, CLEAR = 0, 1, 2, 3
 
 TEXT_TYPES = frozenset(("text/plain", "text/html", "text/markdown", "text/latex", "image/svg+xml",
-                        "application/javascript"))
+                        "application/javascript", "application/mathml+xml"))
 BINARY_TYPES = {  # and how they begin
     "image/png": (b"\x89PNG\r\n\x1a\n",),
     "image/jpeg": (b"\xff\xd8\xff",),

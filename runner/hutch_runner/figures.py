@@ -78,14 +78,23 @@ def show_all() -> None:
                 before = _shown.get(figure)
                 data = figure_bundle(figure)
                 if before is None or _shown.get(figure) != before:  # savefig, too, makes a figure stale
-                    display.publish(display.DISPLAY, data)
+                    send(data)
         finally:
             helpers.Gcf.destroy(manager)
             forget_pixels(figure.canvas)
 
 
 def show(figure) -> None:
-    display.publish(display.DISPLAY, figure_bundle(figure))
+    send(figure_bundle(figure))
+
+
+def send(data: dict) -> None:
+    """Where display() would go: IPython's %%capture puts something else there."""
+    shell = ipython()
+    if shell is None or type(shell.display_pub).__module__ == __package__ + ".ipython_display":
+        display.publish(display.DISPLAY, data)
+    else:
+        shell.display_pub.publish(data)
 
 
 def bundle(value: object) -> dict | None:

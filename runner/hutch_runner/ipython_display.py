@@ -8,7 +8,8 @@ import sys
 from IPython.core.displayhook import DisplayHook
 from IPython.core.displaypub import DisplayPublisher
 from IPython.core.display_trap import DisplayTrap
-from IPython.core.formatters import DisplayFormatter, PlainTextFormatter
+from IPython.core import formatters
+from IPython.core.formatters import DisplayFormatter
 from IPython.lib import pretty
 
 from . import display, reprs
@@ -29,7 +30,7 @@ class Page(io.StringIO):
         return super().write(text[: reprs.MOST_TEXT + 1])
 
 
-class PlainText(PlainTextFormatter):
+class PlainTextFormatter(formatters.PlainTextFormatter):
     """IPython's pretty printer, bounded."""
 
     def __call__(self, obj: object) -> str:
@@ -58,9 +59,9 @@ class Formatter(DisplayFormatter):
     _failure = None
 
     def _formatters_default(self) -> dict:
-        formatters = super()._formatters_default()
-        formatters["text/plain"] = PlainText(parent=self)
-        return formatters
+        known = super()._formatters_default()
+        known["text/plain"] = PlainTextFormatter(parent=self)
+        return known
 
     def note_failure(self, exc_tuple) -> None:
         """IPython would show a traceback of a repr that raised."""
@@ -142,6 +143,16 @@ class Publisher(DisplayPublisher):
 
     def clear_output(self, wait: bool = False) -> None:
         display.clear_output(wait)
+
+
+def show_captured_figures() -> None:
+    """At the end of code that runs inside a cell, as in %%capture: what it drew belongs to whoever captures."""
+    shell = sys.modules["IPython"].get_ipython()
+    drawn = sys.modules.get("matplotlib._pylab_helpers")
+    if drawn is not None and drawn.Gcf.figs and shell is not None and not isinstance(shell.display_pub, Publisher):
+        from . import figures
+
+        figures.show_all()
 
 
 class Trap(DisplayTrap):

@@ -65,6 +65,7 @@ def prepare() -> None:
 
     settings = Config()
     settings.HistoryManager.enabled = False  # it would start a thread
+    settings.HistoryManager.hist_file = ":memory:"
     settings.InteractiveShell.colors = "NoColor"
     settings.InteractiveShell.autoindent = False
     before = dict(vars(builtins))
@@ -75,6 +76,7 @@ def prepare() -> None:
     for name in own:
         delattr(builtins, name)
     atexit.unregister(shell.atexit_operations)
+    shell.events.register("post_execute", ipython_display.show_captured_figures)
     warnings.filterwarnings("ignore", "To exit: use 'exit'")  # of a cell that does just that
     for name in ("pip", "conda", "mamba", "micromamba", "uv"):
         shell.register_magic_function(packages.magic(name), "line", name)

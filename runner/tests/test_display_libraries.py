@@ -144,6 +144,13 @@ class IPythonFiguresTest(Figures, LibraryTest):
         self.show("from matplotlib_inline.backend_inline import set_matplotlib_formats\nset_matplotlib_formats('png', 'pdf')")
         self.assertEqual(sorted(self.one("x = plt.plot([1])").data), ["application/pdf", CHART, "image/png", "text/plain"])
 
+    def test_figures_are_captured_like_everything_else(self) -> None:
+        for drawn in ("x = plt.plot([1])", "x = plt.plot([1]); plt.show()"):
+            self.assertEqual(self.show("%%capture held\ndisplay('a')\n" + drawn), [])
+            self.assertEqual([sorted(each.data)[-2:] for each in self.show("held()")],
+                             [["text/plain"], ["image/png", "text/plain"]])
+        self.assertIn("image/png", self.one("x = plt.plot([1])").data)
+
 
 class Tables:
     """In plain cells and in IPython's."""

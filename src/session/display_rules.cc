@@ -29,6 +29,7 @@ constexpr MimeType kTypes[] = {
     {"text/latex", MimeContent::text},
     {"image/svg+xml", MimeContent::text},
     {"application/javascript", MimeContent::text},
+    {"application/mathml+xml", MimeContent::text},
     {"image/png", MimeContent::binary, {"\x89PNG\r\n\x1a\n"}},
     {"image/jpeg", MimeContent::binary, {"\xff\xd8\xff"}},
     {"image/gif", MimeContent::binary, {"GIF87a", "GIF89a"}},

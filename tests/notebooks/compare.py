@@ -112,7 +112,9 @@ def compare(name: str, theirs: dict, ours: dict) -> list[tuple[int, str, str]]:
         return [(-1, "%d cells" % len(theirs["cells"]), "%d cells" % len(ours["cells"]))]
     for number, (their, our) in enumerate(zip(theirs["cells"], ours["cells"])):
         for field in ("cell_type", "source", "attachments", "id"):
-            if joined(their.get(field)) != joined(our.get(field)) and (field != "id" or name != "old_format"):
+            if field == "id" and their.get(field) is None:  # before 4.5 there were none, and we write 4.5
+                continue
+            if joined(their.get(field)) != joined(our.get(field)):
                 found.append((number, "%s %r" % (field, their.get(field)), "%r" % our.get(field)))
         if {**their["metadata"], "execution": None} != {**our["metadata"], "execution": None}:
             found.append((number, repr(their["metadata"]), repr(our["metadata"])))
