@@ -314,7 +314,7 @@ class Cell(Program):
     def parse(self, flags: int) -> bool:
         """Compiles everything before anything runs. False when more lines are needed to make sense of it."""
         text = self.text()
-        if text[:1] in (" ", "\t"):
+        if text[:1] in (" ", "\t", "\n", "\r"):
             text = without_indent(text)
             self.raw = text.encode("utf-8", "surrogatepass")  # so that columns in tracebacks are right
         if self._is_one_simple_line(text):

@@ -29,6 +29,7 @@ def prepare() -> None:
 
         displayhook_class = ipython_display.ResultHook
         display_pub_class = ipython_display.Publisher
+        codes: list = []  # what the cell that runs was compiled to
 
         def init_display_formatter(self) -> None:
             self.display_formatter = ipython_display.Formatter(parent=self)
@@ -37,6 +38,15 @@ def prepare() -> None:
         def init_displayhook(self) -> None:
             super().init_displayhook()
             self.display_trap = ipython_display.Trap(hook=self.displayhook)
+
+        def transform_cell(self, raw_cell: str) -> str:
+            """With the empty lines that IPython takes away at the top: an error is to name the line that it is in."""
+            above = raw_cell[: len(raw_cell) - len(raw_cell.lstrip())]
+            return "\n" * above.count("\n") + super().transform_cell(raw_cell)
+
+        async def run_code(self, code_obj, *more, **named) -> bool:
+            self.codes.append(code_obj)
+            return await super().run_code(code_obj, *more, **named)
 
         def showtraceback(self, exc_tuple=None, *_, **__) -> None:
             self.display_formatter.note_failure(exc_tuple)
@@ -116,17 +126,22 @@ class IPythonShell(Shell):
         shell.compile.get_code_name = lambda *_: cell.file_name
         if shell.execution_count != self._count:
             shell.execution_count = self._count
+        shell.codes = cell.codes
         result = shell.run_cell(text, store_history=True)
         error = result.error_before_exec or result.error_in_exec
         if error is None:
             return CELL_OK
         if isinstance(error, SyntaxError) and is_incomplete(text):
             return CELL_INCOMPLETE
-        trace = error.__traceback__
-        while trace is not None and not cell.codes:
-            if trace.tb_frame.f_code.co_filename == cell.file_name:
-                cell.codes.append(trace.tb_frame.f_code)  # the user's part of the traceback begins here
-                if isinstance(error, packages.PackageInstallError):
-                    trace.tb_next = None  # and ends here
-            trace = trace.tb_next
+        if result.error_before_exec is not None:
+            error.__traceback__ = None  # nothing of the user's has run
+        elif isinstance(error, packages.PackageInstallError):
+            end_at_the_cell(error.__traceback__, cell.file_name)
         raise error
+
+
+def end_at_the_cell(trace, file_name: str) -> None:
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename == file_name:
+            trace.tb_next = None
+        trace = trace.tb_next

@@ -5,7 +5,7 @@ import os
 import signal
 import subprocess
 
-from support import Error, ShellTest, put_file, run_cell
+from support import Error, ShellTest, needs, put_file, run_cell
 
 OK, FAILED, INCOMPLETE, EXIT = range(4)
 
@@ -141,3 +141,37 @@ class CellTest(ShellTest):
             self.assertEqual(self.process.wait(60), 0)
         except subprocess.TimeoutExpired:
             self.fail("it waits for cells that cannot come")
+
+
+class ErrorPlaces:
+    """In plain cells and in IPython's."""
+
+    def test_an_error_names_its_line_and_shows_it(self) -> None:
+        for code, name, line, frames in (
+                ("\n\nx = 1\n1/0", "ZeroDivisionError", 4, ["line 4, in <module>\n    1/0"]),
+                ("def f():\n  return 1/0\n\nf()", "ZeroDivisionError", 2,
+                 ["line 4, in <module>\n    f()", "line 2, in f\n    return 1/0"]),
+                ("\n  x = 5\n  1/0", "ZeroDivisionError", 3, ["line 3, in <module>\n    1/0"]),
+                ("\n\nx = = 1", "SyntaxError", 3, []),
+                ("x = 1\nfor i in range(3)\n  print(i)", "SyntaxError", 2, [])):
+            with self.subTest(code=code):
+                status, [error] = self.cell(code)
+                self.assertEqual((status, error.name, error.line), (FAILED, name, line))
+                self.assertEqual([frame.partition(", ")[2] for frame in error.traceback], frames)
+
+    def test_the_function_of_an_earlier_cell_is_shown(self) -> None:
+        self.cell("\ndef f():\n  return 1/0\n'shown'")
+        _, [error] = self.cell("f()")
+        self.assertEqual(error.traceback[1], 'File "<cell 1>", line 3, in f\n    return 1/0')
+
+
+class PlainErrorPlacesTest(ErrorPlaces, ShellTest):
+    pass
+
+
+@needs("IPython")
+class IPythonErrorPlacesTest(ErrorPlaces, ShellTest):
+    ipython = True
+
+    def test_a_magic_below_empty_lines(self) -> None:
+        self.assertEqual(self.cell("\n\n%%bash\nexit 0"), (OK, []))
