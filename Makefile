@@ -47,7 +47,7 @@ help:
 	  '  make bulk      gigabytes in, out and printed; the daemon must not grow' \
 	  '  make overhead  what HTTP costs over a call of the engine' \
 	  '  make cells     what one more cell and a shown plot cost' \
-  '  make interop   MCP suites and clients from npm, and the guides of six frameworks' \
+  '  make interop   MCP suites and clients from npm' \
 	  '' \
 	  '  make clean     remove build directories, with the templates and caches in them' \
 	  '' \
@@ -139,7 +139,6 @@ cells: template
 	python3 tests/performance/cells.py
 
 interop: template
-	python3 tests/interop/guides/run.py
 	tests/interop/mcp/run.sh $(HUTCH)
 
 clean:
