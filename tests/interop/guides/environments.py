@@ -17,7 +17,8 @@ PATIENCE = 600  # seconds for a download of everything
 LEAST_NODE = 20
 NO_NETWORK = re.compile(
     r"dns error|name resolution|Name or service not known|Network is unreachable|No route to host|tcp connect error|"
-    r"NewConnectionError|ConnectTimeoutError|error sending request|ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ETIMEDOUT")
+    r"NewConnectionError|ConnectTimeoutError|error sending request|ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ETIMEDOUT|ECONNRESET|"
+    r"ERR_SOCKET|CERT_|certificate|npm (?:error|ERR!) code E[45]\d\d")
 
 
 def run_installer(arguments: list[str], directory: str) -> None:
