@@ -160,7 +160,7 @@ class Bulk:
             run = self.ask("POST", "/v1/run", {"code": code, "template": self.options.template,
                                                "limits": {"timeout": 300, "cpu_time": 300, "output": 1 << 30}})
         ended = run["status"], run["exit_code"], run["truncated"]["stdout"], len(run["stdout"]), bool(run["full_log"])
-        self.check("print: as the run says", ended, ("ok", 0, True, 1 << 20, True))
+        self.check("print: as the run says", ended, ("ok", 0, True, 256 << 10, True))
         if run["full_log"]:
             with self.measured("full log", size):
                 got = self.download(run["full_log"]["stdout"])
