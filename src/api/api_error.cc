@@ -128,10 +128,10 @@ ApiError from_failure(const StartFailure& failure) {
 }
 
 std::string_view fix_of(const ApiError& error) {
-  if (error.category == "unauthorized") return "ask_operator";
+  if (error.category == "unauthorized" || error.code == "agent_not_configured") return "ask_operator";
   if (error.category == "session_not_found") return "new_session";
   if (error.category == "cancelled") return "none";
-  if (error.status == 507 || error.status == 501) return "change_code";
+  if (error.status == 507) return "change_code";
   return retryable(error) || error.status >= 500 ? "wait_and_retry" : "change_code";
 }
 

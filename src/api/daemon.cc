@@ -192,12 +192,6 @@ net::awaitable<Handled> Daemon::dispatch(HttpExchange& exchange, std::string& ke
                                        .code = "uri_too_long",
                                        .message = "The address is longer than 8 KiB."});
   }
-  if (asked.method == Method::other) {
-    co_return std::unexpected(ApiError{.status = 501,
-                                       .category = "invalid_request",
-                                       .code = "not_implemented",
-                                       .message = "That HTTP method is not known here."});
-  }
   if (asked.method == Method::options && !asked.header("origin").empty()) {
     co_await exchange.answer(
         {.status = 204,

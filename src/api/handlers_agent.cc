@@ -126,7 +126,7 @@ std::string answer_text(AgentOutcome outcome) {
 }
 
 ApiError not_configured(const Error& error) {
-  return {.status = 501,
+  return {.status = 404,
           .category = "unavailable",
           .code = "agent_not_configured",
           .message = "This daemon has no model to ask: " + error.message + ".",

@@ -66,7 +66,7 @@ class Unconfigured(ApiScenario):
         server.socket += ".other"
         server.start()
         try:
-            error = server.client().post("/v1/agent", {"question": "x"}, 501).json["error"]
+            error = server.client().post("/v1/agent", {"question": "x"}, 404).json["error"]
             self.assertEqual(error["code"], "agent_not_configured")
         finally:
             server.stop()
@@ -79,7 +79,7 @@ class NotOffered(support.Scenario):
         self.addCleanup(home.close)
         server = api_support.Server(home, env={"ANTHROPIC_API_KEY": KEY, "HUTCH_AGENT_BASE_URL": model.url}).start()
         self.addCleanup(server.kill)
-        refused = server.client().post("/v1/agent", {"question": "x"}, 501).json["error"]
+        refused = server.client().post("/v1/agent", {"question": "x"}, 404).json["error"]
         self.assertEqual(refused["code"], "agent_not_configured")
 
 
