@@ -39,8 +39,7 @@ def report(error: BaseException, channel: Channel, program: Program) -> int:
 
 def users_part(trace, program: Program):
     """Without the runner's frames, and without asyncio's below a program that awaits."""
-    if program.runs_as_text:
-        program.find_code(trace)
+    program.find_code(trace)
     part = trace
     while part is not None:
         if part.tb_frame.f_code in program.codes:

@@ -145,11 +145,10 @@ class Publisher(DisplayPublisher):
         display.clear_output(wait)
 
 
-def show_captured_figures() -> None:
+def show_captured_figures(shell) -> None:
     """At the end of code that runs inside a cell, as in %%capture: what it drew belongs to whoever captures."""
-    shell = sys.modules["IPython"].get_ipython()
     drawn = sys.modules.get("matplotlib._pylab_helpers")
-    if drawn is not None and drawn.Gcf.figs and shell is not None and not isinstance(shell.display_pub, Publisher):
+    if drawn is not None and drawn.Gcf.figs and not isinstance(shell.display_pub, Publisher):
         from . import figures
 
         figures.show_all()

@@ -86,7 +86,7 @@ def prepare() -> None:
     for name in own:
         delattr(builtins, name)
     atexit.unregister(shell.atexit_operations)
-    shell.events.register("post_execute", ipython_display.show_captured_figures)
+    shell.events.register("post_execute", lambda: ipython_display.show_captured_figures(shell))
     warnings.filterwarnings("ignore", "To exit: use 'exit'")  # of a cell that does just that
     for name in ("pip", "conda", "mamba", "micromamba", "uv"):
         shell.register_magic_function(packages.magic(name), "line", name)

@@ -60,7 +60,6 @@ def run_program(program: Program, names: dict) -> None:
     """As text if that will do: compile() first makes a type for every kind of node in a syntax tree, which is a twentieth
     of a cold start."""
     if program.file_name == TEXT and not any(word in program.raw for word in NOT_AS_TEXT):
-        program.runs_as_text = True
         return exec(program.raw, names)
     code = program.compile()
     if code.co_flags & COROUTINE:

@@ -19,13 +19,12 @@ programs: dict[str, Program] = {}  # those whose source is in no file, by the na
 class Program:
     """Source text under the name tracebacks use for it."""
 
-    __slots__ = ("codes", "file_name", "raw", "runs_as_text")
+    __slots__ = ("codes", "file_name", "raw")
 
     def __init__(self, file_name: str, raw: bytes, in_file: bool) -> None:
         self.file_name = file_name
         self.raw = raw
         self.codes: list = []  # what it was compiled to
-        self.runs_as_text = False
         if not in_file:
             programs[file_name] = self
             self.show_to_linecache()
@@ -42,19 +41,13 @@ class Program:
         return code
 
     def find_code(self, trace) -> None:
-        """Of a program that ran as text and failed: the first frame that bears its name. None: it did not compile."""
+        """Of a program that ran as text and failed: the first frame that bears its name. There is none if it did not
+        compile."""
         while trace is not None and not self.codes:
             code = trace.tb_frame.f_code
             if code.co_filename == self.file_name and code.co_name == "<module>":
                 self.codes.append(code)
             trace = trace.tb_next
-        self.runs_as_text = False
-
-    def known_codes(self) -> list:
-        """A program that runs as text is compiled when a thread of it fails: the same text makes equal code."""
-        if self.runs_as_text and not self.codes:
-            self.compile()
-        return self.codes
 
     def lines(self) -> list[str]:
         """Split as the tokenizer does, which str.splitlines does not."""
@@ -116,7 +109,7 @@ class Sources:
             return ""
         if file_name not in self._programs:
             program = programs[file_name]
-            self._programs[file_name] = (program.lines(), codes_by_name(program.known_codes()))
+            self._programs[file_name] = (program.lines(), codes_by_name(program.codes))
         lines, functions = self._programs[file_name]
         if not any(line == number for code in functions.get(function, ()) for _, _, line in code.co_lines()):
             return ""

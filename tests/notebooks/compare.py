@@ -105,7 +105,7 @@ def outputs_of(cell: dict) -> list[tuple]:
     return result
 
 
-def compare(name: str, theirs: dict, ours: dict) -> list[tuple[int, str, str]]:
+def compare(theirs: dict, ours: dict) -> list[tuple[int, str, str]]:
     """(cell, what Jupyter has, what we have) of every difference."""
     found = []
     if len(theirs["cells"]) != len(ours["cells"]):
@@ -144,7 +144,7 @@ def main() -> int:
             theirs, ours = os.path.join(directory, "theirs.ipynb"), os.path.join(directory, "ours.ipynb")
             run_reference(python, os.path.abspath(source), theirs)
             run_ours(source, ours)
-            found = compare(name, load(theirs), load(ours))
+            found = compare(load(theirs), load(ours))
         print("%-18s %s" % (name, "same" if not found else "%d differences" % len(found)))
         for number, their, our in found:
             reason = next((reason for at, cell, before, after, reason in KNOWN

@@ -18,7 +18,7 @@ LEAST_NODE = 20
 NO_NETWORK = re.compile(
     r"dns error|name resolution|Name or service not known|Network is unreachable|No route to host|tcp connect error|"
     r"NewConnectionError|ConnectTimeoutError|error sending request|ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ETIMEDOUT|ECONNRESET|"
-    r"ERR_SOCKET|CERT_|certificate|npm (?:error|ERR!) code E[45]\d\d")
+    r"ERR_SOCKET|CERT_|certificate|npm (?:error|ERR!) code E(?:40[137]|5\d\d)")
 
 
 def run_installer(arguments: list[str], directory: str) -> None:
