@@ -34,6 +34,7 @@ std::vector<int> descriptors_for(Shell& shell, std::initializer_list<int> stream
 void KeeperLoop::handle_start(const StartRequest& request) {
   auto& prepared = prepared_[request.template_index];
   const auto& source = options_.templates[request.template_index];
+  prepared.spare_wanted = 0;  // somebody waits; when that is over we are asked for spare shells again
   if (auto ready = prepare_template(prepared, source, request); !ready) {
     const bool has_root = prepared.mounts && request.fault != Step::template_root;
     return fail(request, has_root ? Step::zygote : Step::template_root, ready.error());
