@@ -16,6 +16,7 @@
 #include "api/engine_client.h"
 #include "api/engine_connection.h"
 #include "api/engine_setup.h"
+#include "base/scheduling.h"
 
 namespace hutch {
 namespace {
@@ -123,6 +124,7 @@ Result<void> serve_engine(const EngineSettings& settings) {
   net::co_spawn(context, server.watch_keeper(), net::detached);
   net::co_spawn(context, engine.tend_pool(), net::detached);
   net::co_spawn(context, server.leave_when_idle(settings.idle_exit), net::detached);
+  take_short_turns();
   context.run();
   return {};
 }

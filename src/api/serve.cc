@@ -18,6 +18,7 @@
 #include "api/json_text.h"
 #include "api/service.h"
 #include "base/log.h"
+#include "base/scheduling.h"
 
 namespace hutch {
 namespace {
@@ -168,6 +169,7 @@ Result<void> serve(const ServeSettings& given, const std::string& version) {
   net::co_spawn(context, daemon.tend(), net::detached);
   net::co_spawn(context, housekeeping.run(stopping), net::detached);
   announce(service->settings, address, service->settings.socket);
+  take_short_turns();
   context.run();
   std::ignore = service->stores->runs.flush();
   std::ignore = service->database->checkpoint();

@@ -12,11 +12,12 @@
 namespace hutch {
 namespace {
 
-constexpr auto kDrainTime = std::chrono::seconds(1);     // after the last process of the sandbox was killed
-constexpr auto kDeathTime = std::chrono::seconds(5);     // from SIGKILL to the last process
-constexpr auto kGrace = std::chrono::milliseconds(1);    // for the answer to reach its reader before we take a core
-constexpr auto kAnswerTime = std::chrono::seconds(1);    // of the keeper
-constexpr auto kQuestionTime = std::chrono::seconds(5);  // of a runner that is asked about its state
+constexpr auto kDrainTime = std::chrono::seconds(1);         // after the last process of the sandbox was killed
+constexpr auto kDeathTime = std::chrono::seconds(5);         // from SIGKILL to the last process
+constexpr auto kHeadStart = std::chrono::microseconds(300);  // of a program before those who look after it
+constexpr auto kGrace = std::chrono::milliseconds(1);        // for the answer to reach its reader before we take a core
+constexpr auto kAnswerTime = std::chrono::seconds(1);        // of the keeper
+constexpr auto kQuestionTime = std::chrono::seconds(5);      // of a runner that is asked about its state
 constexpr auto kInterruptTime = std::chrono::seconds(2);
 constexpr std::uint64_t kAtOnce = 1'000;               // microseconds: it did not wait for a place
 constexpr auto kStartTime = std::chrono::seconds(60);  // a zygote that imports a lot
@@ -62,7 +63,6 @@ net::awaitable<std::expected<wire::Record, StartFailure>> Run::execute() {
   if (failure_) co_return std::unexpected(std::move(*failure_));  // cancelled while it waited
   asked_ = Clock::now();
   started_at_ns_ = now_ns();
-  from_client_.assign(spec_.input.release());
   if (!spec_.request.cold) pool_.note_start(spec_.template_index);
   auto link = spec_.request.on_demand || spec_.into != 0 ? std::nullopt
                                                          : pool_.claim(start_request(), spec_.waited_us > kAtOnce);
@@ -74,8 +74,13 @@ net::awaitable<std::expected<wire::Record, StartFailure>> Run::execute() {
   if (!failure_ && !co_await ready_.wait_until(asked_ + kStartTime)) {
     failure_ = StartFailure{.error = make_error(ErrorCode::timed_out, "the sandbox did not start in time")};
   }
+  // Whoever waits for the first output must not wait for this, and a short program needs none of it.
+  if (claimed_ && !failure_) co_await ended_event_.wait_until(Clock::now() + kHeadStart);
   if (!failure_) {
-    tasks_.spawn(answer_denials());
+    if (!ended_event_.is_set()) {
+      tasks_.spawn(feed_input());
+      tasks_.spawn(answer_denials());
+    }
     if (spec_.into != 0) {  // what those before it used is not its own
       co_await ask_usage();
       oom_kills_before_ = usage_.oom_kills;
@@ -149,8 +154,8 @@ net::awaitable<void> Run::claim(SandboxLink link) {
     }
     if (failure_) co_return;
   }
-  walls_are_up();
   begin();
+  walls_are_up();
 }
 
 net::awaitable<void> Run::start() {
@@ -163,13 +168,13 @@ net::awaitable<void> Run::start() {
   if (started_ && !failure_) begin();
 }
 
+// The task goes first: we listen before its program has anything to say.
 void Run::begin() {
   if (spec_.files.empty()) {
     send_task();
   } else {
     tasks_.spawn(send_files());
   }
-  tasks_.spawn(feed_input());
   tasks_.spawn(read_stream(link_.output, wire::Stream::out));
   tasks_.spawn(read_stream(link_.error, wire::Stream::err));
   tasks_.spawn(read_control());

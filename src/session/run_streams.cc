@@ -77,6 +77,7 @@ net::awaitable<void> Run::send_rest() {
 
 // The client's pipe is not the program's: what a sandbox holds was made for it alone.
 net::awaitable<void> Run::feed_input() {
+  from_client_.assign(spec_.input.release());
   boost::system::error_code failed;
   while (!failed) {
     co_await from_client_.async_wait(net::posix::stream_descriptor::wait_read,

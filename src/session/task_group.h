@@ -27,7 +27,10 @@ class Event {
   [[nodiscard]] bool is_set() const { return set_; }
   net::awaitable<void> wait() {
     boost::system::error_code ignored;
-    while (!set_) co_await timer_.async_wait(net::redirect_error(net::use_awaitable, ignored));
+    while (!set_) {
+      if (timer_.expiry() <= Clock::now()) timer_.expires_at(Clock::time_point::max());  // of a deadline before
+      co_await timer_.async_wait(net::redirect_error(net::use_awaitable, ignored));
+    }
   }
   // False when the deadline came first. One waiter at a time.
   net::awaitable<bool> wait_until(Clock::time_point deadline) {
