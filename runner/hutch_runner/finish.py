@@ -225,6 +225,8 @@ def flush_first_streams() -> bool:
     """The streams the program began with, if they are not sys.stdout and sys.stderr any more or again."""
     complete = True
     for stream in _start["streams"]:
-        if stream is not None and not is_closed(stream):
-            complete = flush_quietly(stream) and complete
+        try:
+            stream.flush()
+        except BaseException:
+            complete = complete and (stream is None or is_closed(stream))
     return complete

@@ -12,12 +12,19 @@ from .wire import Channel, RunScript
 __builtins__ = dict(vars(builtins))
 
 TEXT = "<string>"  # what exec calls source that has no name
-NOT_AS_TEXT = (b"await", b"async", b"\0")  # allowed outside functions; refused in other words
 COROUTINE = 0x80  # inspect.CO_COROUTINE
 
 _set_profile, _set_trace = sys.setprofile, sys.settrace
 _has_annotations = sys.version_info < (3, 14)  # later ones make __annotations__ on demand
 _arguments_zero = {"<string>": "-c", "<stdin>": "-"}
+_ready: list = []  # a __main__ for a program that is in no file
+
+
+def prepare() -> None:
+    """In the zygote: what nearly every program needs, before there is one."""
+    before = sys.modules["__main__"]
+    _ready.append(new_main(None))
+    sys.modules["__main__"] = before
 
 
 def run(task: RunScript, channel: Channel, workspace: str) -> None:
@@ -25,7 +32,11 @@ def run(task: RunScript, channel: Channel, workspace: str) -> None:
     code = 1
     main = []
     try:
-        main.append(new_main(task.file_name if task.has_file else None))
+        if task.has_file or not _ready:
+            main.append(new_main(task.file_name if task.has_file else None))
+        else:
+            main.append(_ready.pop())
+            sys.modules["__main__"] = main[0]
         set_arguments(task, workspace)
         hooks.connect(channel)
         code = execute(task, channel, main[0])
@@ -59,8 +70,10 @@ def execute(task: RunScript, channel: Channel, module: object) -> int:
 def run_program(program: Program, names: dict) -> None:
     """As text if that will do: compile() first makes a type for every kind of node in a syntax tree, which is a twentieth
     of a cold start."""
-    if program.file_name == TEXT and not any(word in program.raw for word in NOT_AS_TEXT):
-        return exec(program.raw, names)
+    raw = program.raw
+    # Not `await` and `async`, which are allowed outside functions here, nor zeros, which it refuses in other words.
+    if program.file_name == TEXT and not (b"await" in raw or b"async" in raw or b"\0" in raw):
+        return exec(raw, names)
     code = program.compile()
     if code.co_flags & COROUTINE:
         import asyncio

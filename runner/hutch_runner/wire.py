@@ -287,12 +287,20 @@ class PutFile:
         reader.end()
 
 
+PLAIN = b"\x08\0\0\0<string>" + bytes(18)  # what follows the code where nothing else is said, as nearly always
+
+
 class RunScript:
     """A program to run as __main__."""
 
     __slots__ = ("arguments", "as_cell", "code", "directory", "environment", "file_name", "has_file", "tools")
 
     def __init__(self, payload: bytes) -> None:
+        if payload.endswith(PLAIN) and int.from_bytes(payload[:4], "little") == len(payload) - 4 - len(PLAIN):
+            self.code, self.file_name, self.tools = payload[4 : -len(PLAIN)], "<string>", b""
+            self.arguments, self.environment, self.directory = [], [], ""
+            self.has_file = self.as_cell = False
+            return
         reader = Reader(payload)
         self.code, self.file_name, self.has_file = reader.text(), reader.string(), reader.flag()
         self.arguments = [reader.string() for _ in range(reader.count())]

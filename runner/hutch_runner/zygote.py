@@ -36,8 +36,10 @@ def main(arguments: list[str], workspace: str = runner.WORKSPACE) -> None:
         ipython_shell.prepare()
     reseeders = find_random_states()
     forget_start()
+    script.prepare()
     gc.collect()
     finish.remember_start()
+    _hutch_zygote.make_fork_cheap()
     try_out(b"print()", workspace)
     fd, in_advance = _hutch_zygote.serve(control, int((time.perf_counter() - begin) * 1e6))
     for reseed in reseeders:

@@ -52,6 +52,7 @@ struct State {
   };
   std::array<Random, 16> generators{};  // states of random number generators
   std::size_t generator_count = 0;
+  std::uint64_t image_bytes = 0;
 };
 
 State state;  // one zygote per process
@@ -151,9 +152,7 @@ bool serve_one(const ForkRequest& request, std::span<const int> fds) {
       ::syscall(SYS_set_robust_list, state.robust_list, state.robust_list_size);
       join_shell(plan);
       reseed_generators();
-      // Not when somebody waits: a page that is brought in costs as much as one that is stumbled upon, and not every
-      // program needs all of them.
-      if (request.in_advance) hot_pages::touch();
+      hot_pages::touch(request.in_advance ? hot_pages::Which::all : hot_pages::Which::not_inherited);
       PyOS_AfterFork_Child();
       return true;
     }
@@ -188,7 +187,8 @@ PyObject* serve(PyObject*, PyObject* args) {
   if (PyArg_ParseTuple(args, "iK", &state.keeper, &preload_us) == 0) return nullptr;
   if (!receive_hello()) return fail("the keeper's greeting did not arrive");
   if (!find_thread_bookkeeping()) return fail("cannot find the thread id (is CONFIG_CHECKPOINT_RESTORE off?)");
-  ZygoteReady ready{.preload_us = preload_us, .heap_bytes = heap_image::make_fork_cheap()};
+  hot_pages::own();
+  const ZygoteReady ready{.preload_us = preload_us, .heap_bytes = state.image_bytes};
   if (!install_base_filter()) return fail("cannot install the system call filter");
   wire::send_with_fds(state.keeper, {reinterpret_cast<const char*>(&ready), sizeof(ready)}, {});
   for (;;) {
@@ -220,6 +220,11 @@ PyObject* reseed_at(PyObject*, PyObject* args) {
   Py_RETURN_NONE;
 }
 
+PyObject* make_fork_cheap(PyObject*, PyObject*) {
+  state.image_bytes = heap_image::make_fork_cheap();
+  Py_RETURN_NONE;
+}
+
 PyObject* remember_pages(PyObject*, PyObject* args) {
   int pid = 0;
   if (PyArg_ParseTuple(args, "i", &pid) == 0) return nullptr;
@@ -234,6 +239,8 @@ PyObject* make_channel(PyObject*, PyObject*) {
 
 PyMethodDef methods[] = {
     {"make_channel", make_channel, METH_NOARGS, "make_channel(): two connected sockets, as descriptors."},
+    {"make_fork_cheap", make_fork_cheap, METH_NOARGS,
+     "make_fork_cheap(): put the heap, as it is now, where fork need not copy its page tables."},
     {"remember_pages", remember_pages, METH_VARARGS,
      "remember_pages(pid): bring in, in each child, the pages that this child has touched."},
     {"reseed_at", reseed_at, METH_VARARGS,

@@ -14,6 +14,10 @@ def make_channel() -> tuple[int, int]:
     return ours.detach(), theirs.detach()
 
 
+def make_fork_cheap() -> None:
+    pass
+
+
 def remember_pages(pid: int) -> bool:
     """The zygote asks while the child waits to be killed."""
     return os.waitpid(pid, os.WNOHANG) == (0, 0)
