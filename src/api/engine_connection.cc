@@ -156,6 +156,8 @@ void EngineConnection::handle_running(const wire::Frame& frame) {
         const auto most = static_cast<std::uint64_t>(host_.engine->options().ceiling.wall.count());
         if (cell->timeout_ms != 0) task.timeout = std::chrono::milliseconds(std::min(cell->timeout_ms, most));
         host_.engine->run_cell(run_, std::move(task), owner_);
+      } else {
+        run_->cancel();
       }
       return;
     case wire::RequestType::interrupt:

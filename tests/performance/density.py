@@ -22,7 +22,7 @@ import engine_protocol as protocol  # noqa: E402
 import support  # noqa: E402
 
 SHELL = 1
-CELL_OK = bytes(2)  # ok, exit code 0
+CELL_OK = 0
 
 
 def available() -> int:
@@ -53,14 +53,16 @@ class Session:
 
     def cell(self, code: str) -> bytes:
         """What the cell wrote."""
-        self.client.send(protocol.frame(protocol.CELL, protocol.text(code)))
+        self.client.send(protocol.cell(code))
         out = b""
         while True:
             kind, payload = self.client.receive()
             if kind == protocol.OUTPUT:
-                out += payload[13:]
+                reader = protocol.Reader(payload)
+                reader.number("B"), reader.number("Q")
+                out += reader.bytes()
             elif kind == protocol.CELL_DONE:
-                if payload != CELL_OK:
+                if payload[0] != CELL_OK:
                     raise AssertionError("a cell failed: %r" % out)
                 return out
             else:

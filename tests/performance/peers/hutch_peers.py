@@ -131,7 +131,7 @@ class HutchSession(Session):
 
     def send(self, code: str) -> str:
         try:
-            self.client.send(protocol.frame(protocol.CELL, protocol.text(code)))
+            self.client.send(protocol.cell(code))
             return self.receive()
         except TROUBLE as error:
             raise PeerError("%s: %s" % (type(error).__name__, error)) from None
