@@ -22,6 +22,7 @@ constexpr std::uint32_t kMostSpareFailures = 3;
 constexpr std::uint32_t kMostSpares = 64;
 constexpr std::uint32_t kMostKilledByHand = 1'000;
 constexpr std::uint64_t kTimeToLeaveNs = 2'000'000'000;
+constexpr int kHeadStartMs = 3;
 constexpr int kRetryMs = 5;  // a control group whose last member is still dying
 
 std::uint64_t microseconds(const timeval& time) {
@@ -72,7 +73,9 @@ bool KeeperLoop::serve_once() {
     waiting.push_back({.fd = starting ? prepared.zygote->socket() : next, .events = POLLIN, .revents = 0});
     waiting.push_back({.fd = prepared.next_spare ? prepared.next_spare->socket() : -1, .events = POLLIN, .revents = 0});
   }
-  int ready = ::poll(waiting.data(), waiting.size(), 0);
+  // Whose runner has just been forked has a processor to itself for a while: nothing is made meanwhile.
+  const bool just_started = kernel::monotonic_ns() - last_start_ns_ < kHeadStartMs * 1'000'000ULL;
+  int ready = ::poll(waiting.data(), waiting.size(), just_started ? kHeadStartMs : 0);
   if (ready == 0) {  // nobody waits for us: time to get ready for the next
     for (std::uint32_t i = 0; i < prepared_.size(); ++i) {
       refill(i, prepared_[i].spare_wanted);

@@ -132,6 +132,7 @@ class KeeperLoop {
   std::vector<std::uint64_t> dying_;                            // released, and not yet gone
   static constexpr std::uint64_t kFirstOwnNumber = 1ULL << 63;  // of sandboxes the engine never knew
   std::uint64_t next_own_number_ = kFirstOwnNumber;
+  std::uint64_t last_start_ns_ = 0;    // of a run that somebody waits for
   std::vector<StartRequest> waiting_;  // for their zygote
 };
 

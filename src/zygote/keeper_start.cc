@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "sandbox/kernel.h"
 #include "zygote/cold_start.h"
 #include "zygote/keeper_loop.h"
 #include "zygote/template_root.h"
@@ -34,7 +35,6 @@ std::vector<int> descriptors_for(Shell& shell, std::initializer_list<int> stream
 void KeeperLoop::handle_start(const StartRequest& request) {
   auto& prepared = prepared_[request.template_index];
   const auto& source = options_.templates[request.template_index];
-  prepared.spare_wanted = 0;  // somebody waits; when that is over we are asked for spare shells again
   if (auto ready = prepare_template(prepared, source, request); !ready) {
     const bool has_root = prepared.mounts && request.fault != Step::template_root;
     return fail(request, has_root ? Step::zygote : Step::template_root, ready.error());
@@ -79,6 +79,7 @@ void KeeperLoop::begin(const StartRequest& request) {
   if (!request.in_advance && !request.lasting) launched->sandbox.shell.close_entrances();
   keep(request.run, std::move(launched->sandbox));
   prepared_[request.template_index].spare_failures = 0;
+  if (!request.in_advance) last_start_ns_ = kernel::monotonic_ns();
 }
 
 // A shell, its limits, and a runner in it.
