@@ -78,7 +78,7 @@ Result<std::unique_ptr<Service>> Service::open(ServeSettings given, const std::s
   }
   EngineOptions how = engine_options(settings.engine, std::move(templates));
   how.admission.reserve = how.admission.most_running;  // tenants, not processes of one user
-  how.pool.kept_back = std::min(how.pool.most, 2U);
+  how.pool.kept_back = how.pool.most;
   service->engine.emplace(service->context.get_executor(), std::move(keeper), std::move(how));
   HUTCH_TRY(auto database, Database::open(settings.data / "hutch.db"));
   service->database.emplace(std::move(database));

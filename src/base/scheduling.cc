@@ -10,7 +10,7 @@
 namespace hutch {
 namespace {
 
-constexpr std::uint64_t kTurnNs = 100'000;  // the shortest there is
+constexpr std::uint64_t kTurnNs = 500'000;  // less than the kernel's own, enough for what one wake-up brings
 
 // sched_attr of the kernel, first version; C libraries differ in where they have it.
 struct Attributes {
