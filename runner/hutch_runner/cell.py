@@ -12,7 +12,7 @@ from . import display, errors, finish, hooks, main, script
 from .changes import Changes
 from .source import ALLOW_TOP_LEVEL_AWAIT, Program
 from .session_input import SessionInput
-from .wire import ANSWER, ASK, CELL_DONE, CELL_ERROR, CELL_EXIT, CELL_INCOMPLETE, CELL_OK, CHANGES
+from .wire import ANSWER, ASK, CELL_ERROR, CELL_EXIT, CELL_INCOMPLETE, CELL_OK
 from .wire import PUT_FILE, RUN_CELL, RUN_IN_SESSION
 from .wire import Ask, Channel, ProtocolError, PutFile, RunInSession, RunScript, decode_run_cell
 
@@ -58,12 +58,10 @@ def run(channel: Channel, workspace: str, ipython: bool) -> None:
                         host_tools.withdraw(channel)
                 finish.flush_streams()
                 changed = changes.after(text, shell.main[0].__dict__)
-                if changed:
-                    channel.send(CHANGES, changed)
-                channel.send(CELL_DONE, bytes((status, code)) + shell.last_count.to_bytes(4, "little"))
+                ours = channel.end_cell(changed, bytes((status, code)) + shell.last_count.to_bytes(4, "little"))
                 if status == CELL_EXIT:
                     break
-                if not channel.is_ours():  # a process that the cell forked, or the socket is gone: no next cell
+                if not ours:  # a process that the cell forked, or the socket is gone: no next cell
                     shell.exit_code = 1 if status == CELL_ERROR else 0
                     break
             elif kind == ASK:

@@ -179,12 +179,26 @@ class Channel:
         """Sends one frame if the socket still is ours; what the program broke stays broken, silently."""
         if self.is_ours():  # before the lock: a forked process may find it taken for ever
             with self._sending:
-                self._idle = kind == CELL_DONE
                 self._write_frame(kind, payload)
 
+    def end_cell(self, changes: bytes, end: bytes) -> bool:
+        """What it changed, if anything, and its end, in one piece: each would wake the engine. False when the socket is
+        not ours any more."""
+        if not self.is_ours():
+            return False
+        data = encode_frame(CELL_DONE, end)
+        with self._sending:
+            self._idle = True
+            self._write_all(encode_frame(CHANGES, changes) + data if changes else data)
+        return True
+
     def _write_frame(self, kind: int, payload: bytes) -> None:
-        rest = (len(payload) + 1).to_bytes(4, "little") + bytes((kind,)) + payload
+        self._write_all(encode_frame(kind, payload))
+
+    def _write_all(self, rest: bytes) -> None:
+        """Asked before whether the socket is ours; while it is full that can change."""
         try:
+            rest = rest[_write(self.fd, rest):]
             while rest and self.is_ours():
                 rest = rest[_write(self.fd, rest):]
         except OSError:
@@ -197,6 +211,10 @@ class Channel:
         _write(self.fd, bytes((10, 0, 0, 0, FINISHED, code)) + self._started_ns.to_bytes(8, "little"))
         while _read(self.fd, 4096):
             pass
+
+
+def encode_frame(kind: int, payload: bytes) -> bytes:
+    return (len(payload) + 1).to_bytes(4, "little") + bytes((kind,)) + payload
 
 
 class Undisturbed:
