@@ -229,6 +229,16 @@ class Hostile(Protocol):
         self.assertTrue(support.settle(lambda: self.home.status()["running_now"] == 0, 5))
         self.check_survived()
 
+    def test_a_cell_that_cannot_be_read_ends_its_session(self):
+        with self.connect() as client:
+            client.hello()
+            client.begin(Request(mode=1))
+            client.send(protocol.cell("x = 1"))
+            self.assertEqual(client.receive()[0], protocol.CELL_DONE)
+            client.send(frame(protocol.CELL, protocol.text("x = 2")))  # without its time limit
+            self.assertEqual(client.outcome().record["status"], "cancelled")
+        self.check_survived()
+
     def test_a_client_that_does_not_read(self):
         """The engine holds at most the output limit for it, and others are served."""
         client = self.connect()
