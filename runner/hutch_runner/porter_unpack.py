@@ -175,9 +175,9 @@ def unpack_tar(engine, store: Store) -> None:
         """tarfile takes a broken header for the end of the archive."""
 
         @classmethod
-        def frombuf(cls, buffer, encoding, errors):
+        def fromtarfile(cls, archive):
             try:
-                return super().frombuf(buffer, encoding, errors)
+                return super().fromtarfile(archive)
             except (tarfile.TruncatedHeaderError, tarfile.InvalidHeaderError) as error:
                 raise Failed("bad_archive", "the archive has a broken header: %s" % error) from None
 
