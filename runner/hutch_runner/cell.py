@@ -135,7 +135,7 @@ class Shell:
         if program is None:
             sys.argv = [""]
             sys.orig_argv = [sys.executable]
-            sys.path.insert(0, workspace)
+            script.set_first_path(workspace)
         else:
             script.set_arguments(program, workspace)
         for stream in (sys.stdout, sys.stderr):

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import _io
+import _thread
 import _weakref
 import atexit
 import builtins
@@ -18,7 +19,8 @@ FLUSH_FAILED = 120  # CPython's code for output that was lost
 _exit, _write = os._exit, os.write
 _collect, _get_objects = gc.collect, gc.get_objects
 _display = sys.__excepthook__
-_run_exit_functions = atexit._run_exitfuncs
+_run_exit_functions, _count_exit_functions = atexit._run_exitfuncs, atexit._ncallbacks
+_count_threads, _modules = _thread._count, sys.modules
 _start: dict = {"streams": (), "modules": 0}
 
 
@@ -68,7 +70,17 @@ def leave(code: int, main: list, channel: Channel) -> None:
 def end(main: list) -> bool:
     """Everything but the exit itself. `main` holds the only reference to the __main__ module that is ours. False when
     output was lost."""
-    return take((join_threads, _run_exit_functions)) & tidy(main)
+    waited = take((join_threads, _run_exit_functions)) if somebody_waits() else True
+    return tidy(main) and waited
+
+
+def somebody_waits() -> bool:
+    """For the end of the program: its threads, what they left to be done, functions. Mostly nobody does, and asking
+    touches less memory than calling them all for nothing."""
+    if _count_threads() or _count_exit_functions():
+        return True
+    threading = _modules.get("threading")
+    return threading is not None and getattr(threading, "_threading_atexits", None) != []
 
 
 def tidy(main: list) -> bool:

@@ -19,11 +19,9 @@ SETUP_FAILED = 125  # the exit code that says: not the program's fault
 _close, _exit, _fchmod, _open, _write = os.close, os._exit, os.fchmod, os.open, os.write
 
 
-def run(fd: int, workspace: str = WORKSPACE, cold: bool = False) -> None:
-    """Serves the engine on `fd`; ends the process."""
+def run(channel: Channel, workspace: str = WORKSPACE) -> None:
+    """Serves the engine; ends the process."""
     try:
-        channel = Channel(fd, announces=cold)
-        _signal.signal(_signal.SIGINT, _signal.default_int_handler)
         task = next_task(channel, workspace)
     except BaseException as error:
         give_up(error)
@@ -49,7 +47,8 @@ def start(fd: int, workspace: str) -> None:
     os.set_inheritable(fd, False)
     finish.remember_start()
     gc.enable()
-    run(fd, workspace, cold=True)
+    _signal.signal(_signal.SIGINT, _signal.default_int_handler)
+    run(Channel(fd, announces=True), workspace)
 
 
 def next_task(channel: Channel, workspace: str) -> RunScript | OpenShell | None:

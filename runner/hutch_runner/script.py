@@ -17,41 +17,59 @@ COROUTINE = 0x80  # inspect.CO_COROUTINE
 _set_profile, _set_trace = sys.setprofile, sys.settrace
 _has_annotations = sys.version_info < (3, 14)  # later ones make __annotations__ on demand
 _arguments_zero = {"<string>": "-c", "<stdin>": "-"}
-_ready: list = []  # a __main__ for a program that is in no file
+_staged: list = []  # the entry of sys.path that a stage has put there
 
 
-def prepare() -> None:
-    """In the zygote: what nearly every program needs, before there is one."""
-    before = sys.modules["__main__"]
-    _ready.append(new_main(None))
-    sys.modules["__main__"] = before
+class Stage:
+    """Everything around a program that is only text, which most are, set up in the zygote before there is one: a
+    __main__, sys.argv, sys.path, somebody to show displays to. Each child that has to do so itself copies pages for it."""
+
+    __slots__ = ("channel", "main", "program")
+
+    def __init__(self, channel: Channel, workspace: str) -> None:
+        self.channel = channel
+        self.main = [new_main(None)]
+        self.program = Program(TEXT, b"", False)
+        set_arguments(RunScript.plain(b""), workspace)
+        _staged[:] = sys.path[:1]
+        hooks.connect(channel)
+
+    def perform(self, code: bytes) -> int:
+        """Runs the program; its exit code."""
+        self.program.raw = code
+        return perform(self.program, self.channel, self.main)
+
+    def clear(self) -> None:
+        """It will be something else."""
+        self.program.forget()
 
 
 def run(task: RunScript, channel: Channel, workspace: str) -> None:
     """Runs the program and ends the process with its exit code."""
-    code = 1
     main = []
     try:
-        if task.has_file or not _ready:
-            main.append(new_main(task.file_name if task.has_file else None))
-        else:
-            main.append(_ready.pop())
-            sys.modules["__main__"] = main[0]
+        main.append(new_main(task.file_name if task.has_file else None))
         set_arguments(task, workspace)
         hooks.connect(channel)
-        code = execute(task, channel, main[0])
+        program = Program(task.file_name, task.code, task.has_file)
+    except BaseException:
+        finish.leave(1, main, channel)
+    finish.leave(perform(program, channel, main), main, channel)
+
+
+def perform(program: Program, channel: Channel, main: list) -> int:
+    try:
+        return execute(program, channel, main[0].__dict__)
     except BaseException:  # a second failure while the first was reported
-        pass
-    finish.leave(code, main, channel)
+        return 1
 
 
-def execute(task: RunScript, channel: Channel, module: object) -> int:
+def execute(program: Program, channel: Channel, names: dict) -> int:
     """The exit code CPython would give. On return nothing of ours refers to the program's objects."""
-    program = Program(task.file_name, task.code, task.has_file)
     channel.start()
     error = None
     try:
-        run_program(program, module.__dict__)
+        run_program(program, names)
     except BaseException as raised:
         error = raised  # dealt with below: a hook must not find itself inside our except clause
     try:  # a tracer the program has set is not to see, or to stop, what follows
@@ -72,7 +90,8 @@ def run_program(program: Program, names: dict) -> None:
     of a cold start."""
     raw = program.raw
     # Not `await` and `async`, which are allowed outside functions here, nor zeros, which it refuses in other words.
-    if program.file_name == TEXT and not (b"await" in raw or b"async" in raw or b"\0" in raw):
+    find = raw.find  # `in` would first raise and catch an error: bytes are no number
+    if program.file_name == TEXT and find(b"await") < 0 and find(b"async") < 0 and find(b"\0") < 0:
         return exec(raw, names)
     code = program.compile()
     if code.co_flags & COROUTINE:
@@ -103,4 +122,10 @@ def set_arguments(task: RunScript, workspace: str) -> None:
     first = task.file_name if task.has_file else _arguments_zero.get(task.file_name, task.file_name)
     sys.argv = [first, *task.arguments]
     sys.orig_argv = [sys.executable, *sys.argv]
-    sys.path.insert(0, os.path.dirname(task.file_name) if task.has_file else workspace)
+    set_first_path(os.path.dirname(task.file_name) if task.has_file else workspace)
+
+
+def set_first_path(directory: str) -> None:
+    if sys.path[:1] == _staged:
+        del sys.path[0]
+    sys.path.insert(0, directory)

@@ -29,6 +29,11 @@ class Program:
             programs[file_name] = self
             self.show_to_linecache()
 
+    def forget(self) -> None:
+        """It is not to be run."""
+        programs.pop(self.file_name, None)
+        sys.modules["linecache"].cache.pop(self.file_name, None)
+
     def compile(self):
         """Bytes, not text: CPython itself then honours a byte order mark and a coding cookie."""
         try:
@@ -62,7 +67,7 @@ class Program:
         linecache is not loaded this waits, because loading it would be most of a cold start."""
         linecache = sys.modules.get("linecache")
         if linecache is not None:
-            linecache.cache[self.file_name] = (len(self.raw), None, Lines(self), self.file_name)
+            linecache.cache[self.file_name] = (0, None, Lines(self), self.file_name)  # what has no time has no size
 
 
 class Lines:

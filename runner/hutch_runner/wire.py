@@ -58,6 +58,11 @@ class Channel:
         self._displays = self._shown = 0  # numbers of the last display sent, and of the last answered
         self._reading, self._sending = _thread.allocate_lock(), _thread.allocate_lock()
 
+    def begin(self, said: bytes) -> None:
+        """In a child of the process that made it, with what its engine has said so far."""
+        self._pid = _getpid()
+        self._pending += said
+
     def is_ours(self) -> bool:
         """False in a process the program forked, and when the descriptor is no socket any more."""
         try:
@@ -305,26 +310,28 @@ class PutFile:
         reader.end()
 
 
-PLAIN = b"\x08\0\0\0<string>" + bytes(18)  # what follows the code where nothing else is said, as nearly always
-
-
 class RunScript:
     """A program to run as __main__."""
 
     __slots__ = ("arguments", "as_cell", "code", "directory", "environment", "file_name", "has_file", "tools")
 
     def __init__(self, payload: bytes) -> None:
-        if payload.endswith(PLAIN) and int.from_bytes(payload[:4], "little") == len(payload) - 4 - len(PLAIN):
-            self.code, self.file_name, self.tools = payload[4 : -len(PLAIN)], "<string>", b""
-            self.arguments, self.environment, self.directory = [], [], ""
-            self.has_file = self.as_cell = False
-            return
         reader = Reader(payload)
         self.code, self.file_name, self.has_file = reader.text(), reader.string(), reader.flag()
         self.arguments = [reader.string() for _ in range(reader.count())]
         self.environment, self.as_cell, self.directory = reader.pairs(), reader.flag(), reader.string()
         self.tools = reader.text()
         reader.end()
+
+    @staticmethod
+    def encode_plain(code: bytes) -> bytes:
+        """The frame of a program of which nothing else is said, as nearly always."""
+        name = b"<string>"
+        return encode_frame(RUN_SCRIPT, len(code).to_bytes(4, "little") + code + len(name).to_bytes(4, "little") + name + bytes(18))
+
+    @classmethod
+    def plain(cls, code: bytes) -> RunScript:
+        return cls(cls.encode_plain(code)[5:])
 
 
 class OpenShell:

@@ -17,11 +17,15 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstdlib>
+#include <cstring>
+#include <string_view>
 
 #include "sandbox/join.h"
 #include "sandbox/kernel.h"
 #include "sandbox/privileges.h"
 #include "wire/fd_passing.h"
+#include "wire/plain_script.h"
+#include "zygote/fresh_memory.h"
 #include "zygote/heap_image.h"
 #include "zygote/hot_pages.h"
 #include "zygote/zygote_messages.h"
@@ -52,6 +56,12 @@ struct State {
   };
   std::array<Random, 16> generators{};  // states of random number generators
   std::size_t generator_count = 0;
+  struct Hooks {
+    PyObject* list = nullptr;
+    Py_ssize_t size = 0;
+  };
+  std::array<Hooks, 3> hooks{};  // before, in the parent, in the child
+  std::size_t hooks_count = 0;
   std::uint64_t image_bytes = 0;
 };
 
@@ -137,6 +147,13 @@ void reseed_generators() {
   }
 }
 
+// A program that forks calls them; see set_aside().
+void restore_fork_hooks() {
+  for (std::size_t i = 0; i < state.hooks_count; ++i) {
+    Py_SET_SIZE(reinterpret_cast<PyVarObject*>(state.hooks[i].list), state.hooks[i].size);
+  }
+}
+
 // True in the child.
 bool serve_one(const ForkRequest& request, std::span<const int> fds) {
   const JoinPlan plan = plan_for(request, fds);
@@ -154,6 +171,7 @@ bool serve_one(const ForkRequest& request, std::span<const int> fds) {
       reseed_generators();
       hot_pages::touch(request.in_advance ? hot_pages::Which::all : hot_pages::Which::not_inherited);
       PyOS_AfterFork_Child();
+      restore_fork_hooks();
       return true;
     }
   }
@@ -205,7 +223,7 @@ PyObject* serve(PyObject*, PyObject* args) {
       ::_exit(0);  // the keeper is gone, and with it every reason to live
     }
     if (serve_one(request, {fds.data(), fd_count})) {
-      return Py_BuildValue("iO", kControlFd, request.in_advance ? Py_True : Py_False);
+      return PyBool_FromLong(request.in_advance ? 1 : 0);
     }
   }
 }
@@ -220,9 +238,68 @@ PyObject* reseed_at(PyObject*, PyObject* args) {
   Py_RETURN_NONE;
 }
 
+// Where these bytes are in the object itself, or 0.
+PyObject* find_bytes(PyObject*, PyObject* args) {
+  PyObject* object = nullptr;
+  const char* bytes = nullptr;
+  Py_ssize_t size = 0;
+  if (PyArg_ParseTuple(args, "Oy#", &object, &bytes, &size) == 0) return nullptr;
+  PyObject* whole = PyObject_GetAttrString(reinterpret_cast<PyObject*>(Py_TYPE(object)), "__basicsize__");
+  if (whole == nullptr) return nullptr;
+  const std::size_t object_size = PyLong_AsSize_t(whole);
+  Py_DECREF(whole);
+  if (PyErr_Occurred() != nullptr) return nullptr;
+  const void* found = ::memmem(object, object_size, bytes, static_cast<std::size_t>(size));
+  return PyLong_FromUnsignedLongLong(reinterpret_cast<std::uintptr_t>(found));
+}
+
+// The list keeps its contents and seems empty, so that CPython calls nobody around our forks, and a child gets its hooks
+// back by writing one word.
+PyObject* set_aside(PyObject*, PyObject* args) {
+  PyObject* list = nullptr;
+  if (PyArg_ParseTuple(args, "O", &list) == 0) return nullptr;
+  if (PyList_CheckExact(list) == 0 || state.hooks_count == state.hooks.size()) {
+    return PyErr_Format(PyExc_ValueError, "not a list of hooks");
+  }
+  Py_INCREF(list);
+  state.hooks[state.hooks_count++] = {.list = list, .size = PyList_Size(list)};
+  Py_SET_SIZE(reinterpret_cast<PyVarObject*>(list), 0);
+  Py_RETURN_NONE;
+}
+
+// What CPython does in a child of fork, done once here: whatever it looks up for the first time is found for all.
+PyObject* rehearse_fork(PyObject*, PyObject*) {
+  PyOS_BeforeFork();
+  PyOS_AfterFork_Child();
+  Py_RETURN_NONE;
+}
+
+PyObject* fill_gaps(PyObject*, PyObject*) {
+  fresh_memory::fill_gaps();
+  Py_RETURN_NONE;
+}
+
 PyObject* make_fork_cheap(PyObject*, PyObject*) {
   state.image_bytes = heap_image::make_fork_cheap();
   Py_RETURN_NONE;
+}
+
+// The first words of the engine: a program of which nothing else is said, as nearly always, is taken apart here, where it
+// costs a child no pages.
+PyObject* receive(PyObject*, PyObject* args) {
+  int fd = -1;
+  if (PyArg_ParseTuple(args, "i", &fd) == 0) return nullptr;
+  std::array<char, 64U << 10> said;
+  ssize_t size = -1;
+  do {
+    size = ::read(fd, said.data(), said.size());
+  } while (size < 0 && errno == EINTR);
+  if (size < 0) return PyErr_SetFromErrno(PyExc_OSError);
+  const std::string_view frame{said.data(), static_cast<std::size_t>(size)};
+  if (const auto code = wire::code_of_plain_script(frame)) {
+    return Py_BuildValue("y#y#", code->data(), static_cast<Py_ssize_t>(code->size()), "", Py_ssize_t{0});
+  }
+  return Py_BuildValue("Oy#", Py_None, frame.data(), static_cast<Py_ssize_t>(frame.size()));
 }
 
 PyObject* remember_pages(PyObject*, PyObject* args) {
@@ -238,16 +315,21 @@ PyObject* make_channel(PyObject*, PyObject*) {
 }
 
 PyMethodDef methods[] = {
+    {"fill_gaps", fill_gaps, METH_NOARGS, "fill_gaps(): from now on new objects lie side by side."},
+    {"find_bytes", find_bytes, METH_VARARGS, "find_bytes(object, bytes): their address in the object, or 0."},
     {"make_channel", make_channel, METH_NOARGS, "make_channel(): two connected sockets, as descriptors."},
     {"make_fork_cheap", make_fork_cheap, METH_NOARGS,
      "make_fork_cheap(): put the heap, as it is now, where fork need not copy its page tables."},
+    {"receive", receive, METH_VARARGS,
+     "receive(fd): (code, b'') for a program of which nothing else is said; else None and what was said so far."},
+    {"rehearse_fork", rehearse_fork, METH_NOARGS, "rehearse_fork(): be for a moment like a child."},
     {"remember_pages", remember_pages, METH_VARARGS,
      "remember_pages(pid): bring in, in each child, the pages that this child has touched."},
     {"reseed_at", reseed_at, METH_VARARGS,
      "reseed_at(address, size): fill this memory with random bytes in each child."},
     {"serve", serve, METH_VARARGS,
-     "serve(fd, preload_us): fork runners on request; returns the control descriptor, and whether the child was made\n"
-     "in advance, in the child only."},
+     "serve(fd, preload_us): fork runners on request; returns in the child only, whether it was made in advance."},
+    {"set_aside", set_aside, METH_VARARGS, "set_aside(list): it seems empty until a child has been forked."},
     {nullptr, nullptr, 0, nullptr},
 };
 

@@ -18,12 +18,38 @@ def make_fork_cheap() -> None:
     pass
 
 
+def fill_gaps() -> None:
+    pass
+
+
+def rehearse_fork() -> None:
+    pass
+
+
+def set_aside(hooks: list) -> None:
+    """os.fork() below calls them."""
+
+
+def receive(fd: int) -> tuple[bytes | None, bytes]:
+    said = os.read(fd, 65536)
+    size = int.from_bytes(said[5:9], "little")
+    code = said[9 : 9 + size]
+    plain = b"\x08\0\0\0<string>" + bytes(18)
+    if said[4:5] == b"\2" and said[9 + size :] == plain and int.from_bytes(said[:4], "little") == len(said) - 4:
+        return code, b""
+    return None, said
+
+
+def find_bytes(thing: object, what: bytes) -> int:
+    return 0
+
+
 def remember_pages(pid: int) -> bool:
     """The zygote asks while the child waits to be killed."""
     return os.waitpid(pid, os.WNOHANG) == (0, 0)
 
 
-def serve(control_fd: int, preload_us: int) -> tuple[int, bool]:
+def serve(control_fd: int, preload_us: int) -> bool:
     global returned_ns
     assert isinstance(preload_us, int)
     control = socket.socket(fileno=control_fd)
@@ -40,7 +66,7 @@ def serve(control_fd: int, preload_us: int) -> tuple[int, bool]:
             os.closerange(4, 256)
             control.detach()
             returned_ns = time.perf_counter_ns()
-            return 3, request == b"a"
+            return request == b"a"
         control.sendall(pid.to_bytes(4, "little"))
         for fd in fds:
             os.close(fd)

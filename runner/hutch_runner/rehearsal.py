@@ -1,0 +1,221 @@
+"""What a zygote does between its imports and its first fork, so that no child has to: everything that a run needs is
+loaded, walked through once, and put where fork is cheap."""
+from __future__ import annotations
+
+import _signal
+import gc
+import os
+import sys
+
+import _hutch_zygote
+
+from . import cell, finish, hooks, inspector, ipython_shell, main as runner, script, source, wire
+from .zygote import open_stream
+
+SPECIALIZED = 20  # after so many calls CPython has chosen its quick instructions, and no child need change the code
+
+
+def prepare(workspace: str) -> tuple[script.Stage, list]:
+    """Returns what a child begins with, and what has to be called in it to reseed random number generators."""
+    _signal.signal(_signal.SIGINT, _signal.default_int_handler)
+    prepare_displays()
+    if "IPython.core.interactiveshell" in sys.modules:
+        ipython_shell.prepare()
+    reseeders = find_random_states()
+    forget_start()
+    warm_up()
+    forget_start()
+    stage = script.Stage(wire.Channel(wire.CONTROL_FD), workspace)
+    set_fork_hooks_aside()
+    _hutch_zygote.rehearse_fork()
+    gc.collect()
+    _hutch_zygote.fill_gaps()
+    finish.remember_start()
+    _hutch_zygote.make_fork_cheap()
+    try_out(b"print()", stage, workspace)
+    return stage, reseeders
+
+
+def become_runner(in_advance: bool, stage: script.Stage, reseeders: list, workspace: str) -> None:
+    """In a child, behind its walls. Never returns."""
+    for reseed in reseeders:
+        reseed()
+    if in_advance:
+        os.write(wire.CONTROL_FD, wire.RESTED_FRAME)
+    code, said = _hutch_zygote.receive(wire.CONTROL_FD)
+    stage.channel.begin(said)
+    if code is not None:
+        finish.leave(stage.perform(code), stage.main, stage.channel)
+    stage.clear()
+    runner.run(stage.channel, workspace)
+
+
+def prepare_displays() -> None:
+    """What shows values and figures, loaded and tried once for all children."""
+    from . import charts, figures, images, plots, reprs, tables  # noqa: F401
+
+    hooks.watch()
+    for value in (1, "text", [1, {"a": None}]):
+        reprs.bundle(value)
+    try:
+        figures.warm_up()
+    except Exception as error:
+        print("hutch: cannot plot: %s: %s" % (type(error).__name__, error), file=sys.stderr)
+
+
+def warm_up(programs: tuple = (b"print(end='')", b"import sys\ndef f():\n    1/0\nf()", b"1 +")) -> None:
+    """Walks the paths a run takes, so that what is made lazily is made before the fork."""
+    ours, theirs = _hutch_zygote.make_channel()
+    unheard = wire.Channel(os.open("/dev/null", os.O_WRONLY | os.O_CLOEXEC))
+    sink = open_stream(unheard.fd, "w", "backslashreplace", "<stderr>")
+    before = sys.modules["__main__"], list(sys.path), list(sys.argv), list(sys.orig_argv), sys.stderr
+    sys.stderr = sink
+    finish.count_modules()
+    gc.freeze()  # a collection at the end of each would look at everything that was imported
+    for code in programs * SPECIALIZED:
+        stage = script.Stage(unheard, "/nowhere")
+        os.write(ours, wire.RunScript.encode_plain(code))
+        code, said = _hutch_zygote.receive(theirs)
+        unheard.begin(said)
+        stage.perform(code)
+        finish.somebody_waits()
+        finish.tidy(stage.main)
+    sys.stderr = before[4]
+    sys.modules["__main__"] = before[0]
+    sys.path[:], sys.argv, sys.orig_argv = before[1], before[2], before[3]
+    for fd in (ours, theirs, unheard.fd):
+        os.close(fd)
+    gc.unfreeze()
+
+
+def try_out(code: bytes, stage: script.Stage, workspace: str) -> None:
+    """One whole run in a child that nobody hears, for the sake of the pages it touches: every child will need them."""
+    ours, theirs = _hutch_zygote.make_channel()
+    pid = os.fork()
+    if pid == 0:
+        null = os.open("/dev/null", os.O_RDWR)
+        for fd in range(3):
+            os.dup2(null, fd)
+        os.dup2(theirs, wire.CONTROL_FD)
+        os.closerange(wire.CONTROL_FD + 1, 64)
+        become_runner(False, stage, [], workspace)
+    os.close(theirs)
+    try:
+        os.write(ours, wire.RunScript.encode_plain(code))
+        said = b""
+        while said[-10:-9] != bytes((wire.FINISHED,)):
+            piece = os.read(ours, 4096)
+            if not piece:
+                return  # it died: then forks are a little slower
+            said += piece
+        _hutch_zygote.remember_pages(pid)
+    finally:
+        os.close(ours)
+        os.kill(pid, 9)
+        os.waitpid(pid, 0)
+
+
+def set_fork_hooks_aside() -> None:
+    """The standard library makes its locks anew in every child, for parents with threads, and seeds its generator, which
+    we do. A zygote has one thread, and its children need not touch all of that. Theirs will."""
+    lists = fork_hooks()
+    if all(is_for_threads(hook) for hooks in lists for hook in hooks):
+        for hooks in lists:
+            _hutch_zygote.set_aside(hooks)
+
+
+def fork_hooks() -> list[list]:
+    """CPython's own lists of what os.register_at_fork was given, by what is in them and was not before."""
+    def mark() -> None:
+        pass
+
+    os.register_at_fork(before=mark, after_in_parent=mark, after_in_child=mark)
+    found = [holder for holder in gc.get_referrers(mark) if type(holder) is list]
+    for hooks in found:
+        hooks.remove(mark)
+    return found
+
+
+def is_for_threads(hook: object) -> bool:
+    module = getattr(hook, "__module__", None)
+    return module in ("threading", "logging", "random") or getattr(hook, "__name__", "") == "_at_fork_reinit"
+
+
+def find_random_states() -> list:
+    """What must be called in each child so that no two draw the same numbers. The generators of every loaded library
+    are found, not only the one behind random.random()."""
+    import random
+
+    generators = [thing for thing in gc.get_objects()
+                  if issubclass(type(thing), random.Random) and not issubclass(type(thing), random.SystemRandom)]
+    found = [generator.seed for generator in generators if not reseed_natively(generator)]
+    if "numpy.random" in sys.modules and not reseed_numpy_natively():
+        numpy_seed = sys.modules["numpy.random"].seed
+        found.append(lambda: numpy_seed([*os.urandom(32)]))
+    if "ssl" in sys.modules:
+        found.append(find_openssl_state())
+    return found
+
+
+def reseed_natively(generator) -> bool:
+    """random.Random seeds itself in a hundred pages of Python. Its state is 624 words, somewhere in the object; when it
+    has just been seeded, random bytes there are a seed too."""
+    import random
+
+    try:
+        generator.seed()
+        *words, position = generator.getstate()[1]
+        place = _hutch_zygote.find_bytes(generator, b"".join(word.to_bytes(4, sys.byteorder) for word in words))
+        if type(generator).seed is not random.Random.seed or position != 624 or not place:
+            return False
+        _hutch_zygote.reseed_at(place, 624 * 4)
+        return True
+    except (AttributeError, TypeError, ValueError):
+        return False
+
+
+def reseed_numpy_natively() -> bool:
+    """numpy's own way takes hundreds of page faults in each child. The state of its global Mersenne Twister is 624
+    words at an address that numpy tells; random bytes there are as good a seed as any."""
+    try:
+        generator = sys.modules["numpy.random"].mtrand._rand._bit_generator
+        if type(generator).__name__ != "MT19937":
+            return False
+        _hutch_zygote.reseed_at(generator.ctypes.state_address, 624 * 4)
+        return True
+    except (AttributeError, ValueError):
+        return False
+
+
+def find_openssl_state():
+    """OpenSSL reseeds itself when its process id changes. In a new pid namespace it may not, and only then do we."""
+    add, zygote = sys.modules["ssl"].RAND_add, os.getpid()
+    add(os.urandom(32), 32.0)  # the first call sets up the generator, which takes a millisecond
+    sys.modules["ssl"].RAND_bytes(1)
+
+    def reseed() -> None:
+        if os.getpid() == zygote:
+            add(os.urandom(32), 32.0)
+
+    return reseed
+
+
+def forget_start() -> None:
+    """Whatever user code could see of the way here: the preload's own state, our path, the warm-up."""
+    own = os.path.dirname(os.path.dirname(__file__))
+    sys.path[:] = [path for path in sys.path if path != own]
+    for path in [path for path in sys.path_importer_cache if path.startswith(own)]:
+        del sys.path_importer_cache[path]
+    sys.modules["linecache"].clearcache()
+    source.programs.clear()
+    for name in ("last_type", "last_value", "last_traceback", "last_exc"):
+        sys.__dict__.pop(name, None)
+    for module, name in (("tempfile", "_name_sequence"), ("tempfile", "tempdir"), ("uuid", "_node"),
+                         ("uuid", "_last_timestamp"), ("uuid", "_last_timestamp_v7")):
+        if hasattr(sys.modules.get(module), name):
+            setattr(sys.modules[module], name, None)  # made anew, in the child, on first use
+    sys.stdout.flush()
+    sys.stderr.flush()
+
+
+assert cell and inspector  # imported for the children
