@@ -27,50 +27,69 @@ _interrupt = KeyboardInterrupt
 def run(channel: Channel, workspace: str, ipython: bool) -> None:
     """Runs cells until the engine hangs up or a cell exits; ends the process."""
     shell = None
-    given = SessionInput(channel)
     try:
-        from . import inspector  # before a program's own modules can be in the way of what it needs
-
         shell = make_shell(ipython)(channel, workspace)
-        changes = Changes(shell.main[0].__dict__, workspace)
-        while True:
-            frame = channel.receive()
-            if frame is None:
-                break
-            kind, payload = frame
-            if kind == PUT_FILE:
-                main.put_file(PutFile(payload), workspace)
-            elif kind in (RUN_CELL, RUN_IN_SESSION):
-                if kind == RUN_CELL:
-                    text = decode_run_cell(payload)
-                    status, code = shell.run_cell(text), 0
-                else:
-                    task = RunInSession(payload)
-                    text = b"" if task.is_command else task.code
-                    given.give(task.input, task.input_text)
-                    with_tools = bool(task.tools) and not task.is_command
-                    if with_tools:
-                        from . import host_tools
-
-                        host_tools.offer(channel, task.tools)
-                    status, code = shell.run_task(task)
-                    if with_tools:
-                        host_tools.withdraw(channel)
-                finish.flush_streams()
-                changed = changes.after(text, shell.main[0].__dict__)
-                ours = channel.end_cell(changed, bytes((status, code)) + shell.last_count.to_bytes(4, "little"))
-                if status == CELL_EXIT:
-                    break
-                if not ours:  # a process that the cell forked, or the socket is gone: no next cell
-                    shell.exit_code = 1 if status == CELL_ERROR else 0
-                    break
-            elif kind == ASK:
-                channel.send(ANSWER, inspector.Inspector(shell.main[0].__dict__, shell.ipython).answer(Ask(payload)))
-            else:
-                raise ProtocolError("task %d was not expected" % kind)
+        Session(channel, workspace, shell).serve()
     except BaseException as error:
         main.give_up(error)
     finish.leave(shell.exit_code, shell.main, channel)
+
+
+class Session:
+    """Cells and questions, one after the other."""
+
+    def __init__(self, channel: Channel, workspace: str, shell: Shell) -> None:
+        from . import inspector  # before a program's own modules can be in the way of what it needs
+
+        self._channel = channel
+        self._workspace = workspace
+        self._shell = shell
+        self._inspector = inspector
+        self._input = SessionInput(channel)
+        self._changes = Changes(shell.main[0].__dict__, workspace)
+
+    def serve(self) -> None:
+        while (frame := self._channel.receive()) is not None and self.carry_out(*frame):
+            pass
+
+    def carry_out(self, kind: int, payload: bytes) -> bool:
+        """False when there is to be no next one."""
+        if kind == RUN_CELL:
+            text = decode_run_cell(payload)
+            return self._end_cell(text, self._shell.run_cell(text), 0)
+        if kind == RUN_IN_SESSION:
+            task = RunInSession(payload)
+            return self._end_cell(b"" if task.is_command else task.code, *self._run_task(task))
+        if kind == PUT_FILE:
+            main.put_file(PutFile(payload), self._workspace)
+        elif kind == ASK:
+            about = self._inspector.Inspector(self._shell.main[0].__dict__, self._shell.ipython)
+            self._channel.send(ANSWER, about.answer(Ask(payload)))
+        else:
+            raise ProtocolError("task %d was not expected" % kind)
+        return True
+
+    def _run_task(self, task: RunInSession) -> tuple[int, int]:
+        self._input.give(task.input, task.input_text)
+        if not task.tools or task.is_command:
+            return self._shell.run_task(task)
+        from . import host_tools
+
+        host_tools.offer(self._channel, task.tools)
+        outcome = self._shell.run_task(task)
+        host_tools.withdraw(self._channel)
+        return outcome
+
+    def _end_cell(self, text: bytes, status: int, code: int) -> bool:
+        shell = self._shell
+        finish.flush_streams()
+        changed = self._changes.after(text, shell.main[0].__dict__)
+        ours = self._channel.end_cell(changed, bytes((status, code)) + shell.last_count.to_bytes(4, "little"))
+        if status == CELL_EXIT:
+            return False
+        if not ours:  # a process that the cell forked, or the socket is gone: no next cell
+            shell.exit_code = 1 if status == CELL_ERROR else 0
+        return ours
 
 
 def run_script(task: RunScript, channel: Channel, workspace: str) -> None:
@@ -299,7 +318,7 @@ class Cell(Program):
 
     def text(self) -> str:
         try:
-            return self.raw.decode("utf-8-sig")
+            return self.raw.removeprefix(b"\xef\xbb\xbf").decode()
         except ValueError as error:
             raise SyntaxError(str(error)) from None
 

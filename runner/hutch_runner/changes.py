@@ -122,6 +122,23 @@ def current_directory(otherwise: str) -> str:
         return otherwise
 
 
+_installed: dict[str, tuple[int, list[str]]] = {}  # by directory: when it was written to, and what was in it
+
+
+def note_installed() -> None:
+    """In the zygote, so that a session lists a directory only when something has been added."""
+    for path in sys.path:
+        try:
+            if path.endswith("-packages"):
+                _installed[path] = _stat(path).st_mtime_ns, metadata_in(path)
+        except OSError:
+            continue
+
+
+def metadata_in(path: str) -> list[str]:
+    return [name for name in _listdir(path) if name.endswith(METADATA)]
+
+
 class Packages:
     """What is installed in the directories that Python imports from: those of packages, and those that were added to
     sys.path. Python's own library and the workspace are not among them."""
@@ -141,12 +158,12 @@ class Packages:
                 written = _stat(path).st_mtime_ns
                 if self._times[path] != written:
                     self._times[path] = written
-                    found += [name for name in _listdir(path) if name.endswith(METADATA)]
+                    found += metadata_in(path)
             except OSError:
                 continue
         if not found:
             return []
-        new = sorted(set(found) - self._known)
+        new = sorted(set(found).difference(self._known, *(names for _, names in _installed.values())))
         self._known.update(new)
         return [name[: -len(METADATA)].replace("-", " ", 1).replace("_", "-") for name in new[:MOST_TOLD]]
 
@@ -154,6 +171,6 @@ class Packages:
         now = sys.path
         if type(now) is list and now != self._path and all(type(path) is str for path in now):
             self._path = now.copy()
-            self._times = {path: self._times.get(path, 0) for path in now
+            self._times = {path: self._times.get(path) or _installed.get(path, (0,))[0] for path in now
                            if path.startswith("/") and path not in self._ignored}
         return self._times

@@ -21,15 +21,49 @@ _collect, _get_objects = gc.collect, gc.get_objects
 _display = sys.__excepthook__
 _run_exit_functions, _count_exit_functions = atexit._run_exitfuncs, atexit._ncallbacks
 _count_threads, _modules = _thread._count, sys.modules
-_start: dict = {"streams": (), "modules": 0}
+_start: dict = {"streams": (), "modules": 0, "handlers": None, "last_wishes": 0}
 
 
 def remember_start() -> None:
     """Called before user code: what is flushed in the end even when sys.stdout has become something else, and which
     objects are not the program's, so that the collection at the end need not look at them."""
     _start["streams"] = (sys.stdout, sys.stderr)
+    _start["last_wishes"] = count_last_wishes()
     count_modules()
     gc.freeze()
+
+
+def take_over_exit_functions() -> None:
+    """In the zygote. Libraries that were preloaded want to be called at the end of every program, and each call copies
+    pages. Those that have nothing to do unless the program used them are called by us, and only then."""
+    ours = {"logging": ("shutdown",), "weakref": ("finalize", "_exitfunc"), "PIL.Image": ("core", "clear_cache"),
+            "matplotlib._pylab_helpers": ("Gcf", "destroy_all")}
+    for name, path in ours.items():
+        function = _modules.get(name)
+        for attribute in path:
+            function = getattr(function, attribute, None)
+        if function is not None:
+            atexit.unregister(function)
+    if "weakref" in _modules:
+        _modules["weakref"].finalize._registered_with_atexit = False  # it registers again when it has something to do
+    if "logging" in _modules:
+        _start["handlers"] = handlers()
+
+
+def handlers() -> tuple:
+    """Of the log: enough to see that there are others."""
+    present = _modules["logging"]._handlerList
+    return len(present), present[-1:]
+
+
+def has_handlers() -> bool:
+    return _start["handlers"] is not None and "logging" in _modules and handlers() != _start["handlers"]
+
+
+def call_exit_functions() -> None:
+    _run_exit_functions()
+    if has_handlers():
+        _modules["logging"].shutdown()
 
 
 def count_modules() -> None:
@@ -70,7 +104,7 @@ def leave(code: int, main: list, channel: Channel) -> None:
 def end(main: list) -> bool:
     """Everything but the exit itself. `main` holds the only reference to the __main__ module that is ours. False when
     output was lost."""
-    waited = take((join_threads, _run_exit_functions)) if somebody_waits() else True
+    waited = take((join_threads, call_exit_functions)) if somebody_waits() else True
     return tidy(main) and waited
 
 
@@ -79,8 +113,12 @@ def somebody_waits() -> bool:
     touches less memory than calling them all for nothing."""
     if _count_threads() or _count_exit_functions():
         return True
-    threading = _modules.get("threading")
-    return threading is not None and getattr(threading, "_threading_atexits", None) != []
+    return count_last_wishes() != _start["last_wishes"] or has_handlers()
+
+
+def count_last_wishes() -> int:
+    """What is to be done when the last thread has ended."""
+    return len(getattr(_modules.get("threading"), "_threading_atexits", ()))
 
 
 def tidy(main: list) -> bool:

@@ -23,7 +23,7 @@ _connected: list[Channel] = []
 
 def connect(channel: Channel) -> None:
     """User code follows, and what it shows goes to `channel`."""
-    _connected.append(channel)
+    _connected[:] = (channel,)
     if Watcher not in sys.meta_path:
         watch()
 

@@ -3,13 +3,15 @@ loaded, walked through once, and put where fork is cheap."""
 from __future__ import annotations
 
 import _signal
+import builtins
+import contextlib
 import gc
 import os
 import sys
 
 import _hutch_zygote
 
-from . import cell, finish, hooks, inspector, ipython_shell, main as runner, script, source, wire
+from . import cell, changes, finish, hooks, inspector, ipython_shell, main as runner, script, source, wire
 from .zygote import open_stream
 
 SPECIALIZED = 20  # after so many calls CPython has chosen its quick instructions, and no child need change the code
@@ -22,12 +24,14 @@ def prepare(workspace: str) -> tuple[script.Stage, list]:
     if "IPython.core.interactiveshell" in sys.modules:
         ipython_shell.prepare()
     reseeders = find_random_states()
+    changes.note_installed()
+    finish.take_over_exit_functions()
     forget_start()
-    warm_up()
+    rehearse_cells()
+    rehearse_programs()
     forget_start()
     stage = script.Stage(wire.Channel(wire.CONTROL_FD), workspace)
     set_fork_hooks_aside()
-    _hutch_zygote.rehearse_fork()
     gc.collect()
     _hutch_zygote.fill_gaps()
     finish.remember_start()
@@ -63,29 +67,59 @@ def prepare_displays() -> None:
         print("hutch: cannot plot: %s: %s" % (type(error).__name__, error), file=sys.stderr)
 
 
-def warm_up(programs: tuple = (b"print(end='')", b"import sys\ndef f():\n    1/0\nf()", b"1 +")) -> None:
-    """Walks the paths a run takes, so that what is made lazily is made before the fork."""
-    ours, theirs = _hutch_zygote.make_channel()
-    unheard = wire.Channel(os.open("/dev/null", os.O_WRONLY | os.O_CLOEXEC))
-    sink = open_stream(unheard.fd, "w", "backslashreplace", "<stderr>")
-    before = sys.modules["__main__"], list(sys.path), list(sys.argv), list(sys.orig_argv), sys.stderr
-    sys.stderr = sink
+@contextlib.contextmanager
+def unheard():
+    """A channel to nobody, and everything that a program or cell changes put back afterwards."""
+    channel = wire.Channel(os.open("/dev/null", os.O_WRONLY | os.O_CLOEXEC))
+    sink = open_stream(channel.fd, "w", "backslashreplace", "<stderr>")
+    main, path, names = sys.modules["__main__"], list(sys.path), dict(vars(builtins))
+    kept = {name: getattr(sys, name) for name in ("argv", "displayhook", "orig_argv", "stderr", "stdout")}
+    sys.stdout = sys.stderr = sink
     finish.count_modules()
     gc.freeze()  # a collection at the end of each would look at everything that was imported
-    for code in programs * SPECIALIZED:
-        stage = script.Stage(unheard, "/nowhere")
-        os.write(ours, wire.RunScript.encode_plain(code))
-        code, said = _hutch_zygote.receive(theirs)
-        unheard.begin(said)
-        stage.perform(code)
-        finish.somebody_waits()
-        finish.tidy(stage.main)
-    sys.stderr = before[4]
-    sys.modules["__main__"] = before[0]
-    sys.path[:], sys.argv, sys.orig_argv = before[1], before[2], before[3]
-    for fd in (ours, theirs, unheard.fd):
-        os.close(fd)
+    yield channel
     gc.unfreeze()
+    for name, value in kept.items():
+        setattr(sys, name, value)
+    sys.path[:] = path
+    sys.modules["__main__"] = main
+    for name in vars(builtins).keys() - names.keys():
+        delattr(builtins, name)
+    _signal.signal(_signal.SIGINT, _signal.default_int_handler)
+    os.close(channel.fd)
+
+
+def rehearse_programs(programs: tuple = (b"print(end='')", b"import sys\ndef f():\n    1/0\nf()", b"1 +")) -> None:
+    """Walks the paths a run takes, so that what is made lazily is made before the fork."""
+    ours, theirs = _hutch_zygote.make_channel()
+    with unheard() as channel:
+        for code in programs * SPECIALIZED:
+            stage = script.Stage(channel, "/nowhere")
+            os.write(ours, wire.RunScript.encode_plain(code))
+            code, said = _hutch_zygote.receive(theirs)
+            channel.begin(said)
+            stage.perform(code)
+            finish.somebody_waits()
+            finish.tidy(stage.main)
+    os.close(ours)
+    os.close(theirs)
+
+
+def rehearse_cells(cells: tuple = (b"x = 1", b"x += 1", b"x", b"1/0")) -> None:
+    """The same for a session."""
+    ours, theirs = _hutch_zygote.make_channel()
+    heard = wire.Channel(theirs)
+    with unheard() as channel:
+        for _ in range(SPECIALIZED):
+            script.Stage(channel, "/nowhere").clear()
+            os.write(ours, wire.encode_frame(wire.OPEN_SHELL, bytes(5)))
+            runner.next_task(heard, "/nowhere")
+            session = cell.Session(channel, "/nowhere", cell.Shell(channel, "/nowhere"))
+            for code in cells:
+                os.write(ours, wire.encode_frame(wire.RUN_CELL, len(code).to_bytes(4, "little") + code))
+                session.carry_out(*heard.receive())
+    os.close(ours)
+    os.close(theirs)
 
 
 def try_out(code: bytes, stage: script.Stage, workspace: str) -> None:
@@ -116,12 +150,23 @@ def try_out(code: bytes, stage: script.Stage, workspace: str) -> None:
 
 
 def set_fork_hooks_aside() -> None:
-    """The standard library makes its locks anew in every child, for parents with threads, and seeds its generator, which
-    we do. A zygote has one thread, and its children need not touch all of that. Theirs will."""
+    """What the libraries do around a fork is mostly to clean up after threads and caches of the parent: locks are made
+    anew, caches emptied. Done once in the zygote, which has one thread and then only waits, it is done for all children,
+    and they touch nothing of it. What may be different in each child, they still do; and what they fork themselves
+    does everything."""
+    _hutch_zygote.rehearse_fork()
     lists = fork_hooks()
-    if all(is_for_threads(hook) for hooks in lists for hook in hooks):
-        for hooks in lists:
-            _hutch_zygote.set_aside(hooks)
+    locks = [hook.__self__ for hooks in lists for hook in hooks if name_of(hook) == "_at_fork_reinit"]
+
+    def only_cleans(hook: object) -> bool:
+        """random's seeds, and is taken care of by find_random_states()."""
+        if name_of(hook) in ("acquire", "release", "_at_fork_reinit"):
+            return any(hook.__self__ is lock for lock in locks)
+        return getattr(hook, "__module__", "") in ("threading", "logging", "random") or name_of(hook) == "cache_clear"
+
+    for hooks in lists:
+        hooks.sort(key=only_cleans)
+        _hutch_zygote.set_aside(hooks, sum(not only_cleans(hook) for hook in hooks))
 
 
 def fork_hooks() -> list[list]:
@@ -136,9 +181,8 @@ def fork_hooks() -> list[list]:
     return found
 
 
-def is_for_threads(hook: object) -> bool:
-    module = getattr(hook, "__module__", None)
-    return module in ("threading", "logging", "random") or getattr(hook, "__name__", "") == "_at_fork_reinit"
+def name_of(function: object) -> str:
+    return getattr(function, "__name__", "")
 
 
 def find_random_states() -> list:

@@ -253,17 +253,19 @@ PyObject* find_bytes(PyObject*, PyObject* args) {
   return PyLong_FromUnsignedLongLong(reinterpret_cast<std::uintptr_t>(found));
 }
 
-// The list keeps its contents and seems empty, so that CPython calls nobody around our forks, and a child gets its hooks
-// back by writing one word.
+// The list keeps its contents and seems shorter, so that CPython calls only the first of them around our forks, and a
+// child gets them all back by writing one word.
 PyObject* set_aside(PyObject*, PyObject* args) {
   PyObject* list = nullptr;
-  if (PyArg_ParseTuple(args, "O", &list) == 0) return nullptr;
-  if (PyList_CheckExact(list) == 0 || state.hooks_count == state.hooks.size()) {
+  Py_ssize_t rest = 0;
+  if (PyArg_ParseTuple(args, "On", &list, &rest) == 0) return nullptr;
+  if (PyList_CheckExact(list) == 0 || rest < 0 || rest > PyList_Size(list) ||
+      state.hooks_count == state.hooks.size()) {
     return PyErr_Format(PyExc_ValueError, "not a list of hooks");
   }
   Py_INCREF(list);
   state.hooks[state.hooks_count++] = {.list = list, .size = PyList_Size(list)};
-  Py_SET_SIZE(reinterpret_cast<PyVarObject*>(list), 0);
+  Py_SET_SIZE(reinterpret_cast<PyVarObject*>(list), rest);
   Py_RETURN_NONE;
 }
 
@@ -329,7 +331,7 @@ PyMethodDef methods[] = {
      "reseed_at(address, size): fill this memory with random bytes in each child."},
     {"serve", serve, METH_VARARGS,
      "serve(fd, preload_us): fork runners on request; returns in the child only, whether it was made in advance."},
-    {"set_aside", set_aside, METH_VARARGS, "set_aside(list): it seems empty until a child has been forked."},
+    {"set_aside", set_aside, METH_VARARGS, "set_aside(list, rest): only the first `rest` are seen until a child has been forked."},
     {nullptr, nullptr, 0, nullptr},
 };
 

@@ -23,6 +23,7 @@ constexpr int kPopulateRead = 22, kPopulateWrite = 23;  // Linux 5.14
 struct Range {
   std::uintptr_t begin = 0;
   std::size_t size = 0;
+  std::uintptr_t mapping = 0;  // where the one begins that it is in
   bool write = false;
   bool inherited = false;  // fork copies the page tables of mappings that we have written to
 };
@@ -37,7 +38,7 @@ List* list = nullptr;
 void add(const Range& range) {
   if (list->count > 0) {
     Range& last = list->ranges[list->count - 1];
-    if (last.begin + last.size == range.begin && last.write == range.write && last.inherited == range.inherited) {
+    if (last.begin + last.size == range.begin && last.mapping == range.mapping && last.write == range.write) {
       last.size += range.size;
       return;
     }
@@ -61,6 +62,7 @@ void add_touched(int pagemap, const memory_map::Mapping& mapping, std::uint64_t*
       if (touch == Touch::none) continue;
       add({.begin = mapping.begin + (first + i) * kPage,
            .size = kPage,
+           .mapping = mapping.begin,
            .write = mapping.writable && touch == Touch::written,
            .inherited = mapping.writable});
     }
@@ -74,6 +76,27 @@ void touch_by_hand(const Range& range) {
     const char value = *byte;
     if (range.write) *byte = value;
   }
+}
+
+// fork copies the page tables of a mapping only when one of its pages is our own. One byte of each, written as it is
+// through a door that does not ask for permission to write, makes it so; children then need not fault in the code that
+// all of them run.
+void hand_on_what_is_read() {
+  const int memory = ::open("/proc/self/mem", O_RDWR | O_CLOEXEC);
+  if (memory < 0) return;
+  std::uintptr_t mapping = 0;
+  bool owned = false;
+  for (std::size_t i = 0; i < list->count; ++i) {
+    Range& range = list->ranges[i];
+    if (range.inherited) continue;
+    auto* begin = reinterpret_cast<void*>(range.begin);
+    if (range.mapping != mapping) {
+      mapping = range.mapping;
+      owned = ::pwrite(memory, begin, 1, static_cast<off_t>(range.begin)) == 1;
+    }
+    range.inherited = owned && ::madvise(begin, range.size, kPopulateRead) == 0;
+  }
+  ::close(memory);
 }
 
 }  // namespace
@@ -106,6 +129,7 @@ bool remember(pid_t pid) {
 
 void own() {
   if (list == nullptr) return;
+  hand_on_what_is_read();
   for (std::size_t i = 0; i < list->count; ++i) {
     const Range& range = list->ranges[i];
     if (range.write) ::madvise(reinterpret_cast<void*>(range.begin), range.size, kPopulateWrite);

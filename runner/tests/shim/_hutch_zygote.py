@@ -26,7 +26,7 @@ def rehearse_fork() -> None:
     pass
 
 
-def set_aside(hooks: list) -> None:
+def set_aside(hooks: list, rest: int) -> None:
     """os.fork() below calls them."""
 
 
