@@ -48,6 +48,21 @@ def take_over_exit_functions() -> None:
         _modules["weakref"].finalize._registered_with_atexit = False  # it registers again when it has something to do
     if "logging" in _modules:
         _start["handlers"] = handlers()
+    if not exit_functions():
+        atexit._clear()  # of the empty places too, which count
+
+
+def exit_functions() -> list:
+    """Those that are registered: each is compared with one that is to be unregistered."""
+    found = []
+
+    class Any:
+        def __eq__(self, function: object) -> bool:
+            found.append(function)
+            return False
+
+    atexit.unregister(Any())
+    return found
 
 
 def handlers() -> tuple:

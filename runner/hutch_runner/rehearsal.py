@@ -12,7 +12,10 @@ import sys
 import _hutch_zygote
 
 from . import cell, changes, finish, hooks, inspector, ipython_shell, main as runner, script, source, wire
+from .wire import CONTROL_FD
 from .zygote import open_stream
+
+_receive, _leave = _hutch_zygote.receive, finish.leave  # each module that is named costs a child two pages
 
 SPECIALIZED = 20  # after so many calls CPython has chosen its quick instructions, and no child need change the code
 
@@ -26,7 +29,6 @@ def prepare(workspace: str) -> tuple[script.Stage, list]:
     reseeders = find_random_states()
     changes.note_installed()
     finish.take_over_exit_functions()
-    forget_start()
     rehearse_cells()
     rehearse_programs()
     forget_start()
@@ -45,11 +47,11 @@ def become_runner(in_advance: bool, stage: script.Stage, reseeders: list, worksp
     for reseed in reseeders:
         reseed()
     if in_advance:
-        os.write(wire.CONTROL_FD, wire.RESTED_FRAME)
-    code, said = _hutch_zygote.receive(wire.CONTROL_FD)
+        os.write(CONTROL_FD, wire.RESTED_FRAME)
+    code, said = _receive(CONTROL_FD)
     stage.channel.begin(said)
     if code is not None:
-        finish.leave(stage.perform(code), stage.main, stage.channel)
+        _leave(stage.perform(code), stage.main, stage.channel)
     stage.clear()
     runner.run(stage.channel, workspace)
 

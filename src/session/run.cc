@@ -243,19 +243,20 @@ void Run::send_cell(CellTask task) {
   cell_began_ = Clock::now();
   cell_began_at_ns_ = now_ns();
   cell_output_before_ = output_bytes_;
-  const auto reading = link_.meter ? link_.meter.read() : Result<CgroupMeter::Reading>(CgroupMeter::Reading{});
-  if (link_.meter && reading) usage_.cpu_us = reading->cpu_us - std::min(link_.cpu_before_us, reading->cpu_us);
-  cell_cpu_before_us_ = usage_.cpu_us;
   cell_wall_ = task.timeout.value_or(spec_.limits.wall);
   cell_is_whole_ = spec_.lasting || spec_.into != 0 || task.timeout;
-  arm_wall_limit(cell_wall_);
-  watch_timer_.cancel();
-  begin_quickly();
+  // First of all: what follows is done while it runs.
   if (cell_is_whole_) {
     send(wire::make_frame(wire::TaskType::run_in_session, task.what));
   } else {
     send(wire::make_frame(wire::TaskType::run_cell, wire::RunCell{.code = std::move(task.what.code)}));
   }
+  const auto reading = link_.meter ? link_.meter.read() : Result<CgroupMeter::Reading>(CgroupMeter::Reading{});
+  if (link_.meter && reading) usage_.cpu_us = reading->cpu_us - std::min(link_.cpu_before_us, reading->cpu_us);
+  cell_cpu_before_us_ = usage_.cpu_us;
+  arm_wall_limit(cell_wall_);
+  watch_timer_.cancel();
+  begin_quickly();
 }
 
 void Run::run_cell(CellTask task, std::function<void()> done) {
