@@ -14,7 +14,8 @@ namespace {
 
 constexpr auto kDrainTime = std::chrono::seconds(1);         // after the last process of the sandbox was killed
 constexpr auto kDeathTime = std::chrono::seconds(5);         // from SIGKILL to the last process
-constexpr auto kHeadStart = std::chrono::microseconds(300);  // of a program before those who look after it
+constexpr auto kHeadStart = std::chrono::microseconds(300);     // of a program before those who look after it
+constexpr auto kColdHeadStart = std::chrono::microseconds(1200);  // the same where its pages were not touched before
 constexpr auto kGrace = std::chrono::milliseconds(1);        // for the answer to reach its reader before we take a core
 constexpr auto kAnswerTime = std::chrono::seconds(1);        // of the keeper
 constexpr auto kQuestionTime = std::chrono::seconds(5);      // of a runner that is asked about its state
@@ -75,7 +76,7 @@ net::awaitable<std::expected<wire::Record, StartFailure>> Run::execute() {
     failure_ = StartFailure{.error = make_error(ErrorCode::timed_out, "the sandbox did not start in time")};
   }
   // Whoever waits for the first output must not wait for this, and a short program needs none of it.
-  if (claimed_ && !failure_) co_await ended_event_.wait_until(Clock::now() + kHeadStart);
+  if (!failure_) co_await ended_event_.wait_until(Clock::now() + (claimed_ ? kHeadStart : kColdHeadStart));
   if (!failure_) {
     if (!ended_event_.is_set()) {
       tasks_.spawn(feed_input());
@@ -429,7 +430,7 @@ net::awaitable<Collection> Run::collect() {
   for (const auto& file : spec_.files) hashes[file.path].update(file.data);
   for (auto& [path, hash] : hashes) inputs.emplace(path, hash.hex());
   const int workspace = link_.workspace.get();
-  if (inputs.empty() && is_empty(workspace)) co_return collect_files(workspace, inputs, false, spec_.limits.scratch);
+  if (inputs.empty() && is_empty(workspace)) co_return Collection{.scratch_used = used_bytes(workspace)};
   const bool keep_open = spec_.request.want_files;
   co_return co_await workers_.run([workspace, &inputs, keep_open, scratch = spec_.limits.scratch] {
     return collect_files(workspace, inputs, keep_open, scratch);

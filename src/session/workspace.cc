@@ -101,11 +101,6 @@ void add_file(Walk& walk, const std::string& path) {
   walk.result.files.push_back(std::move(file));
 }
 
-std::uint64_t used_bytes(int workspace) {
-  struct statvfs space{};
-  return ::fstatvfs(workspace, &space) == 0 ? (space.f_blocks - space.f_bfree) * space.f_frsize : 0;
-}
-
 // Breadth first, so that a chain of a thousand directories does not hide the files at the top.
 void walk_all(Walk& walk) {
   struct Pending {
@@ -201,6 +196,11 @@ Collection collect_files(int workspace, const std::map<std::string, std::string>
   std::ranges::sort(walk.result.files, {}, [](const CollectedFile& file) { return file.entry.path; });
   walk.result.scratch_used = used_bytes(workspace);
   return std::move(walk.result);
+}
+
+std::uint64_t used_bytes(int workspace) {
+  struct statvfs space{};
+  return ::fstatvfs(workspace, &space) == 0 ? (space.f_blocks - space.f_bfree) * space.f_frsize : 0;
 }
 
 bool is_empty(int workspace) {

@@ -46,6 +46,9 @@ Collection collect_changes(int workspace, FileStamps& known, Look look, Bytes mo
 // True when nothing was ever put there: the common case, told without a walk.
 bool is_empty(int workspace);
 
+// Of the file system that it is in.
+std::uint64_t used_bytes(int workspace);
+
 // A file or directory beneath the workspace, no link followed on the way; an empty path is the workspace itself.
 UniqueFd open_beneath(int workspace, const std::string& path, int flags);
 

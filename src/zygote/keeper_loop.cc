@@ -23,6 +23,7 @@ constexpr std::uint32_t kMostSpares = 64;
 constexpr std::uint32_t kMostKilledByHand = 1'000;
 constexpr std::uint64_t kTimeToLeaveNs = 2'000'000'000;
 constexpr int kHeadStartMs = 3;
+constexpr std::size_t kMostToClose = 32;  // sandboxes; a dozen descriptors each
 constexpr int kRetryMs = 5;  // a control group whose last member is still dying
 
 std::uint64_t microseconds(const timeval& time) {
@@ -64,6 +65,14 @@ void KeeperLoop::run() {
   take_everything_apart();
 }
 
+// Later, because it takes as long as waking the runner would.
+void KeeperLoop::close_entrances() {
+  for (const std::uint64_t run : to_close_) {
+    if (const auto found = sandboxes_.find(run); found != sandboxes_.end()) found->second.shell.close_entrances();
+  }
+  to_close_.clear();
+}
+
 bool KeeperLoop::serve_once() {
   std::vector<pollfd> waiting = {{.fd = engine_.get(), .events = POLLIN, .revents = 0},
                                  {.fd = signals_.get(), .events = POLLIN, .revents = 0}};
@@ -76,6 +85,7 @@ bool KeeperLoop::serve_once() {
   // Whose runner has just been forked has a processor to itself for a while: nothing is made meanwhile.
   const bool just_started = kernel::monotonic_ns() - last_start_ns_ < kHeadStartMs * 1'000'000ULL;
   int ready = ::poll(waiting.data(), waiting.size(), just_started ? kHeadStartMs : 0);
+  if (ready == 0 || to_close_.size() > kMostToClose) close_entrances();
   if (ready == 0) {  // nobody waits for us: time to get ready for the next
     for (std::uint32_t i = 0; i < prepared_.size(); ++i) {
       refill(i, prepared_[i].spare_wanted);

@@ -113,6 +113,7 @@ class KeeperLoop {
   void reap();
   void process_ended(pid_t pid, std::uint64_t run, Sandbox& sandbox, int wait_status, const rusage& used);
   void finish_released();
+  void close_entrances();
   void take_everything_apart();
   void refill(std::uint32_t index, std::size_t wanted);
   void fail(const StartRequest& request, Step step, const Error& error);
@@ -132,7 +133,8 @@ class KeeperLoop {
   std::vector<std::uint64_t> dying_;                            // released, and not yet gone
   static constexpr std::uint64_t kFirstOwnNumber = 1ULL << 63;  // of sandboxes the engine never knew
   std::uint64_t next_own_number_ = kFirstOwnNumber;
-  std::uint64_t last_start_ns_ = 0;    // of a run that somebody waits for
+  std::uint64_t last_start_ns_ = 0;      // of a run that somebody waits for
+  std::vector<std::uint64_t> to_close_;  // whose entrances nobody needs any more
   std::vector<StartRequest> waiting_;  // for their zygote
 };
 

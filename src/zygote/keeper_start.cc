@@ -76,7 +76,7 @@ void KeeperLoop::begin(const StartRequest& request) {
   if (!launched) return fail(request, failed, launched.error());
   launched->sandbox.lasting = request.lasting;
   tell_started(request, launched->sandbox.shell, launched->engine_ends, launched->fork_ns, was_ready);
-  if (!request.in_advance && !request.lasting) launched->sandbox.shell.close_entrances();
+  if (!request.in_advance && !request.lasting) to_close_.push_back(request.run);
   keep(request.run, std::move(launched->sandbox));
   prepared_[request.template_index].spare_failures = 0;
   if (!request.in_advance) last_start_ns_ = kernel::monotonic_ns();
