@@ -20,6 +20,8 @@ __builtins__ = dict(vars(builtins))
 
 FUTURES = 0x01FE0000  # the bits of co_flags that `from __future__ import …` sets
 
+at_rest: list = []  # what is to be done when the first cell has been answered
+
 _signal_set = _signal.signal
 _interrupt = KeyboardInterrupt
 
@@ -50,7 +52,8 @@ class Session:
 
     def serve(self) -> None:
         while (frame := self._channel.receive()) is not None and self.carry_out(*frame):
-            pass
+            while at_rest:
+                at_rest.pop()()
 
     def carry_out(self, kind: int, payload: bytes) -> bool:
         """False when there is to be no next one."""

@@ -17,6 +17,7 @@ from .zygote import open_stream
 
 _receive, _leave = _hutch_zygote.receive, finish.leave  # each module that is named costs a child two pages
 
+OPEN_SHELL = wire.encode_frame(wire.OPEN_SHELL, bytes(5))  # without variables and IPython
 SPECIALIZED = 20  # after so many calls CPython has chosen its quick instructions, and no child need change the code
 
 
@@ -34,11 +35,13 @@ def prepare(workspace: str) -> tuple[script.Stage, list]:
     forget_start()
     stage = script.Stage(wire.Channel(wire.CONTROL_FD), workspace)
     set_fork_hooks_aside()
+    cell.at_rest.append(_hutch_zygote.give_back_pages)
     gc.collect()
     _hutch_zygote.fill_gaps()
     finish.remember_start()
     _hutch_zygote.make_fork_cheap()
-    try_out(b"print()", stage, workspace)
+    try_out(stage, workspace, wire.RunScript.encode_plain(b"print()"), wire.FINISHED, of_session=False)
+    try_out(stage, workspace, OPEN_SHELL + run_cell(b"x = 1"), wire.CELL_DONE, of_session=True)
     return stage, reseeders
 
 
@@ -114,37 +117,40 @@ def rehearse_cells(cells: tuple = (b"x = 1", b"x += 1", b"x", b"1/0")) -> None:
     with unheard() as channel:
         for _ in range(SPECIALIZED):
             script.Stage(channel, "/nowhere").clear()
-            os.write(ours, wire.encode_frame(wire.OPEN_SHELL, bytes(5)))
+            os.write(ours, OPEN_SHELL)
             runner.next_task(heard, "/nowhere")
             session = cell.Session(channel, "/nowhere", cell.Shell(channel, "/nowhere"))
             for code in cells:
-                os.write(ours, wire.encode_frame(wire.RUN_CELL, len(code).to_bytes(4, "little") + code))
+                os.write(ours, run_cell(code))
                 session.carry_out(*heard.receive())
     os.close(ours)
     os.close(theirs)
 
 
-def try_out(code: bytes, stage: script.Stage, workspace: str) -> None:
-    """One whole run in a child that nobody hears, for the sake of the pages it touches: every child will need them."""
+def run_cell(code: bytes) -> bytes:
+    return wire.encode_frame(wire.RUN_CELL, len(code).to_bytes(4, "little") + code)
+
+
+def try_out(stage: script.Stage, workspace: str, tasks: bytes, last: int, of_session: bool) -> None:
+    """A run or a session in a child that nobody hears, for the sake of the pages it touches: every child will need them.
+    `last` is what it says in the end."""
     ours, theirs = _hutch_zygote.make_channel()
     pid = os.fork()
     if pid == 0:
         null = os.open("/dev/null", os.O_RDWR)
         for fd in range(3):
             os.dup2(null, fd)
-        os.dup2(theirs, wire.CONTROL_FD)
-        os.closerange(wire.CONTROL_FD + 1, 64)
+        os.dup2(theirs, CONTROL_FD)
+        os.closerange(CONTROL_FD + 1, 64)
         become_runner(False, stage, [], workspace)
     os.close(theirs)
     try:
-        os.write(ours, wire.RunScript.encode_plain(code))
-        said = b""
-        while said[-10:-9] != bytes((wire.FINISHED,)):
-            piece = os.read(ours, 4096)
-            if not piece:
-                return  # it died: then forks are a little slower
-            said += piece
-        _hutch_zygote.remember_pages(pid)
+        os.write(ours, tasks)
+        heard = wire.Channel(ours)
+        while (frame := heard.receive()) is not None and frame[0] != last:
+            pass
+        if frame is not None:  # else it died: then forks are a little slower
+            _hutch_zygote.remember_pages(pid, of_session)
     finally:
         os.close(ours)
         os.kill(pid, 9)

@@ -9,6 +9,7 @@
 #include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -326,8 +327,18 @@ PyObject* receive(PyObject*, PyObject* args) {
 
 PyObject* remember_pages(PyObject*, PyObject* args) {
   int pid = 0;
-  if (PyArg_ParseTuple(args, "i", &pid) == 0) return nullptr;
-  return PyBool_FromLong(hot_pages::remember(pid) ? 1 : 0);
+  int of_session = 0;
+  if (PyArg_ParseTuple(args, "ip", &pid, &of_session) == 0) return nullptr;
+  const auto of = of_session != 0 ? hot_pages::Of::sessions : hot_pages::Of::programs;
+  return PyBool_FromLong(hot_pages::remember(pid, of) ? 1 : 0);
+}
+
+// With more threads a page could change under our hands.
+PyObject* give_back_pages(PyObject*, PyObject*) {
+  struct stat tasks{};
+  constexpr nlink_t kOneThread = 3;  // the directory, its parent, and one task
+  if (::stat("/proc/self/task", &tasks) == 0 && tasks.st_nlink == kOneThread) hot_pages::give_back();
+  Py_RETURN_NONE;
 }
 
 PyObject* make_channel(PyObject*, PyObject*) {
@@ -339,6 +350,8 @@ PyObject* make_channel(PyObject*, PyObject*) {
 PyMethodDef methods[] = {
     {"fill_gaps", fill_gaps, METH_NOARGS, "fill_gaps(): from now on new objects lie side by side."},
     {"find_bytes", find_bytes, METH_VARARGS, "find_bytes(object, bytes): their address in the object, or 0."},
+    {"give_back_pages", give_back_pages, METH_NOARGS,
+     "give_back_pages(): drop copies of pages that are as they were before the fork; once, and with one thread only."},
     {"make_channel", make_channel, METH_NOARGS, "make_channel(): two connected sockets, as descriptors."},
     {"make_fork_cheap", make_fork_cheap, METH_NOARGS,
      "make_fork_cheap(): put the heap, as it is now, where fork need not copy its page tables."},
@@ -346,7 +359,7 @@ PyMethodDef methods[] = {
      "receive(fd): (code, b'') for a program of which nothing else is said; else None and what was said so far."},
     {"rehearse_fork", rehearse_fork, METH_NOARGS, "rehearse_fork(): be for a moment like a child."},
     {"remember_pages", remember_pages, METH_VARARGS,
-     "remember_pages(pid): bring in, in each child, the pages that this child has touched."},
+     "remember_pages(pid, of_session): learn from the pages that this child has touched."},
     {"reseed_at", reseed_at, METH_VARARGS,
      "reseed_at(address, size): fill this memory with random bytes in each child."},
     {"serve", serve, METH_VARARGS,

@@ -12,9 +12,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdlib>
+#include <cstring>
 
 #include "zygote/memory_map.h"
 
@@ -40,6 +42,16 @@ struct Plan {
   std::size_t count = 0;
   off_t size = 0;
 };
+
+// The image once more, to compare with, and what is where in it. Private, like all that children must not change for
+// each other.
+struct Originals {
+  const char* image = nullptr;
+  std::size_t size = 0;
+  const Plan* plan = nullptr;
+};
+
+Originals originals;
 
 // Nothing for what must stay as it is: code, the stack, what the kernel maps.
 bool take(const memory_map::Mapping& mapping, Region& region) {
@@ -139,6 +151,18 @@ void map_image(int image, const Plan& plan) {
   }
 }
 
+// Without it forks are as cheap, but no child can give a page back.
+void keep_originals(int image, const Plan& plan) {
+  void* table = ::mmap(nullptr, sizeof(Plan), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void* again = ::mmap(nullptr, static_cast<std::size_t>(plan.size), PROT_READ, MAP_PRIVATE, image, 0);
+  if (table == MAP_FAILED || again == MAP_FAILED) return;
+  auto* kept = static_cast<Plan*>(table);
+  std::memcpy(kept->regions.data(), plan.regions.data(), plan.count * sizeof(Region));
+  kept->count = plan.count;
+  originals = {
+      .image = static_cast<const char*>(again), .size = static_cast<std::size_t>(plan.size), .plan = kept};
+}
+
 int make_image_file(off_t size) {
   constexpr unsigned kNoExecSeal = 8;  // Linux 6.3
   int image = ::memfd_create("hutch-heap", MFD_CLOEXEC | MFD_ALLOW_SEALING | kNoExecSeal);
@@ -173,6 +197,7 @@ std::uint64_t make_fork_cheap() {
       if (image >= 0 && write_image(image, pagemap, window, plan) &&
           ::fcntl(image, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0) {
         map_image(image, plan);
+        keep_originals(image, plan);
         moved = static_cast<std::uint64_t>(plan.size);
       }
       if (image >= 0) ::close(image);
@@ -183,6 +208,21 @@ std::uint64_t make_fork_cheap() {
   if (room != MAP_FAILED) ::munmap(room, sizeof(Plan));
   ::sigprocmask(SIG_SETMASK, &before, nullptr);
   return moved;
+}
+
+const char* original(std::uintptr_t address) {
+  if (originals.image == nullptr) return nullptr;
+  const Region* begin = originals.plan->regions.data();
+  const Region* found = std::upper_bound(begin, begin + originals.plan->count, address,
+                                         [](std::uintptr_t at, const Region& region) { return at < region.end; });
+  if (found == begin + originals.plan->count || address < found->begin) return nullptr;
+  return originals.image + found->offset + static_cast<off_t>(address - found->begin);
+}
+
+void forget_originals() {
+  if (originals.image == nullptr) return;
+  ::munmap(const_cast<char*>(originals.image), originals.size);
+  originals = {};
 }
 
 }  // namespace hutch::heap_image

@@ -10,4 +10,8 @@ namespace hutch::heap_image {
 // 0 means that nothing was moved and forks are merely slower.
 std::uint64_t make_fork_cheap();
 
+// What the image has for the page at `address`; nothing when it is in none. After forget_originals(), nothing is.
+const char* original(std::uintptr_t address);
+void forget_originals();
+
 }  // namespace hutch::heap_image

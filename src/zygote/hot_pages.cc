@@ -1,6 +1,7 @@
 #include "zygote/hot_pages.h"
 
 #include <linux/io_uring.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -8,6 +9,7 @@
 #include <cerrno>
 #include <cstdio>
 
+#include "zygote/heap_image.h"
 #include "zygote/memory_map.h"
 
 namespace hutch::hot_pages {
@@ -33,17 +35,18 @@ struct List {
   Range ranges[kMostRanges];
 };
 
-List* list = nullptr;
+List* list = nullptr;     // what a program touches
+List* sessions = nullptr;  // what a session touches
 
-void add(const Range& range) {
-  if (list->count > 0) {
-    Range& last = list->ranges[list->count - 1];
+void add(List& list, const Range& range) {
+  if (list.count > 0) {
+    Range& last = list.ranges[list.count - 1];
     if (last.begin + last.size == range.begin && last.mapping == range.mapping && last.write == range.write) {
       last.size += range.size;
       return;
     }
   }
-  if (list->count < kMostRanges) list->ranges[list->count++] = range;
+  if (list.count < kMostRanges) list.ranges[list.count++] = range;
 }
 
 enum class Touch { none, read, written };
@@ -55,12 +58,12 @@ Touch touch_of(std::uint64_t entry) {
   return (entry & memory_map::kExclusive) != 0 ? Touch::written : Touch::none;
 }
 
-void add_touched(int pagemap, const memory_map::Mapping& mapping, std::uint64_t* window) {
+void add_touched(List& list, int pagemap, const memory_map::Mapping& mapping, std::uint64_t* window) {
   const auto look = [&](std::size_t first, std::size_t pages) {
     for (std::size_t i = 0; i < pages; ++i) {
       const Touch touch = touch_of(window[i]);
       if (touch == Touch::none) continue;
-      add({.begin = mapping.begin + (first + i) * kPage,
+      add(list, {.begin = mapping.begin + (first + i) * kPage,
            .size = kPage,
            .mapping = mapping.begin,
            .write = mapping.writable && touch == Touch::written,
@@ -99,15 +102,31 @@ void hand_on_what_is_read() {
   ::close(memory);
 }
 
+// Drops our copies of pages that are as they were: whoever reads one again finds the same in the image.
+void give_back_unchanged(const Range& range) {
+  std::uintptr_t first = range.begin;
+  const auto drop_until = [&first](std::uintptr_t end) {
+    if (end > first) ::madvise(reinterpret_cast<void*>(first), end - first, MADV_DONTNEED);
+  };
+  const std::uintptr_t end = range.begin + range.size;
+  for (std::uintptr_t page = range.begin; page < end; page += kPage) {
+    const char* original = heap_image::original(page);
+    if (original != nullptr && std::memcmp(reinterpret_cast<const void*>(page), original, kPage) == 0) continue;
+    drop_until(page);
+    first = page + kPage;
+  }
+  drop_until(end);
+}
+
 }  // namespace
 
-bool remember(pid_t pid) {
+bool remember(pid_t pid, Of of) {
   constexpr std::size_t kRoom = kScratchSize + kWindow * sizeof(std::uint64_t);
   // Private: what is shared with a child, a child could change for all others.
   void* kept = ::mmap(nullptr, sizeof(List), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   void* scratch = ::mmap(nullptr, kRoom, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (kept == MAP_FAILED || scratch == MAP_FAILED) return false;
-  list = static_cast<List*>(kept);
+  auto* found = static_cast<List*>(kept);
   char maps[64];
   char pages[64];
   std::snprintf(maps, sizeof(maps), "/proc/%d/maps", pid);
@@ -118,13 +137,16 @@ bool remember(pid_t pid) {
   const bool read = pagemap >= 0 && memory_map::for_each_mapping(maps, text, kScratchSize, [&](const auto& mapping) {
                       const bool special =
                           mapping.name.starts_with('[') && mapping.name != "[heap]" && mapping.name != "[stack]";
-                      if (mapping.is_private && mapping.readable && !special) add_touched(pagemap, mapping, window);
+                      if (mapping.is_private && mapping.readable && !special) {
+                        add_touched(*found, pagemap, mapping, window);
+                      }
                       return true;
                     });
-  if (!read) list->count = 0;
+  if (!read) found->count = 0;
   if (pagemap >= 0) ::close(pagemap);
   ::munmap(scratch, kRoom);
-  return read && list->count > 0;
+  (of == Of::programs ? list : sessions) = found;
+  return read && found->count > 0;
 }
 
 void own() {
@@ -162,6 +184,21 @@ void touch(Which which) {
     by_hand = by_hand || errno == EINVAL;
     if (by_hand && range.write) touch_by_hand(range);
   }
+}
+
+void give_back() {
+  if (sessions == nullptr) return;  // the trial itself
+  sigset_t all;
+  sigset_t before;
+  ::sigfillset(&all);
+  ::sigprocmask(SIG_SETMASK, &all, &before);  // a page must not change between the look and the end of it
+  for (const List* each : {list, sessions}) {
+    for (std::size_t i = 0; each != nullptr && i < each->count; ++i) {
+      if (each->ranges[i].write) give_back_unchanged(each->ranges[i]);
+    }
+  }
+  heap_image::forget_originals();
+  ::sigprocmask(SIG_SETMASK, &before, nullptr);
 }
 
 }  // namespace hutch::hot_pages

@@ -44,7 +44,11 @@ def find_bytes(thing: object, what: bytes) -> int:
     return 0
 
 
-def remember_pages(pid: int) -> bool:
+def give_back_pages() -> None:
+    pass
+
+
+def remember_pages(pid: int, of_session: bool) -> bool:
     """The zygote asks while the child waits to be killed."""
     return os.waitpid(pid, os.WNOHANG) == (0, 0)
 
