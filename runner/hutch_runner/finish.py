@@ -231,6 +231,8 @@ def release(main: list) -> None:
     rest = alive()
     if rest is not None and not other_threads():
         clear(rest.namespace)
+        del rest
+        _collect()  # a namespace that was made before the fork is none that the collector looks at
 
 
 def newest(names: dict, count: int) -> list:

@@ -175,3 +175,30 @@ class IPythonErrorPlacesTest(ErrorPlaces, ShellTest):
 
     def test_a_magic_below_empty_lines(self) -> None:
         self.assertEqual(self.cell("\n\n%%bash\nexit 0"), (OK, []))
+
+
+@needs("IPython")
+class IPythonSyntaxTest(ShellTest):
+    ipython = True
+
+    def test_cells_without_its_syntax_are_what_ipython_would_make_of_them(self) -> None:
+        from IPython.core.inputtransformer2 import TransformerManager
+        from hutch_runner.ipython_shell import UNUSUAL
+
+        plain = ("x += 1", "def f(a):\n    return a\n", "a = [\n  1,\n]\n\nf(a)", "x = '''\ntext\n'''", "", "@d\ndef f(): ...",
+                 "x = 1;", "print(a,\n b)", "lambda: 1/2", "ä = 'é'\r\nä")
+        unusual = ("%timeit 1", "x = !ls", "x?", " x = 1", "\nx", "x\n  /f 1", ",f a", ";f a", ">>> x", "... x", "In [1]: x",
+                   "[ins] In [1]: x", "a\n   ...: b", "%%bash\nls", "x = 5 % 3")
+        for cell in plain:
+            with self.subTest(cell=cell):
+                self.assertFalse(UNUSUAL(cell))
+                self.assertEqual(TransformerManager().transform_cell(cell), cell if cell.endswith("\n") else cell + "\n")
+        for cell in unusual:
+            with self.subTest(cell=cell):
+                self.assertTrue(UNUSUAL(cell))
+
+    def test_whoever_adds_a_transformation_gets_it(self) -> None:
+        self.cell("def change(lines):\n    return [line.replace('apple', '42') for line in lines]\n"
+                  "get_ipython().input_transformers_post.append(change)")
+        self.cell("apple + 1")
+        self.assertEqual(self.results(), ["43"])

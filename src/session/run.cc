@@ -12,13 +12,13 @@
 namespace hutch {
 namespace {
 
-constexpr auto kDrainTime = std::chrono::seconds(1);         // after the last process of the sandbox was killed
-constexpr auto kDeathTime = std::chrono::seconds(5);         // from SIGKILL to the last process
-constexpr auto kHeadStart = std::chrono::microseconds(300);     // of a program before those who look after it
+constexpr auto kDrainTime = std::chrono::seconds(1);              // after the last process of the sandbox was killed
+constexpr auto kDeathTime = std::chrono::seconds(5);              // from SIGKILL to the last process
+constexpr auto kHeadStart = std::chrono::microseconds(300);       // of a program before those who look after it
 constexpr auto kColdHeadStart = std::chrono::microseconds(1200);  // the same where its pages were not touched before
-constexpr auto kGrace = std::chrono::milliseconds(1);        // for the answer to reach its reader before we take a core
-constexpr auto kAnswerTime = std::chrono::seconds(1);        // of the keeper
-constexpr auto kQuestionTime = std::chrono::seconds(5);      // of a runner that is asked about its state
+constexpr auto kGrace = std::chrono::milliseconds(1);    // for the answer to reach its reader before we take a core
+constexpr auto kAnswerTime = std::chrono::seconds(1);    // of the keeper
+constexpr auto kQuestionTime = std::chrono::seconds(5);  // of a runner that is asked about its state
 constexpr auto kInterruptTime = std::chrono::seconds(2);
 constexpr std::uint64_t kAtOnce = 1'000;               // microseconds: it did not wait for a place
 constexpr auto kStartTime = std::chrono::seconds(60);  // a zygote that imports a lot

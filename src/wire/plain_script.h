@@ -18,10 +18,12 @@ inline std::optional<std::string_view> code_of_plain_script(std::string_view byt
   constexpr std::size_t kHead = sizeof(std::uint32_t) + 1;
   const auto number_at = [bytes](std::size_t at) {
     std::size_t number = 0;
-    for (int i = 3; i >= 0; --i) number = number << 8 | static_cast<unsigned char>(bytes[at + static_cast<std::size_t>(i)]);
+    for (int i = 3; i >= 0; --i)
+      number = number << 8 | static_cast<unsigned char>(bytes[at + static_cast<std::size_t>(i)]);
     return number;
   };
-  if (bytes.size() < kHead + sizeof(std::uint32_t) + kPlainScriptEnd.size() || !bytes.ends_with(kPlainScriptEnd)) return {};
+  if (bytes.size() < kHead + sizeof(std::uint32_t) + kPlainScriptEnd.size() || !bytes.ends_with(kPlainScriptEnd))
+    return {};
   const std::size_t code_size = bytes.size() - kHead - sizeof(std::uint32_t) - kPlainScriptEnd.size();
   const bool plain = number_at(0) == bytes.size() - sizeof(std::uint32_t) && number_at(kHead) == code_size &&
                      bytes[kHead - 1] == static_cast<char>(TaskType::run_script);

@@ -141,8 +141,8 @@ JoinPlan plan_for(const ForkRequest& request, std::span<const int> fds) {
   return plan;
 }
 
-// Fills memory from 256 random bits (xoshiro256++). The kernel takes thirty times as long for as many bytes, and what is
-// seeded with them makes no secrets.
+// Fills memory from 256 random bits (xoshiro256++). The kernel takes thirty times as long for as many bytes, and what
+// is seeded with them makes no secrets.
 void stretch(std::array<std::uint64_t, 4>& seed, void* begin, std::size_t size) {
   auto* to = static_cast<char*>(begin);
   for (std::size_t done = 0; done < size; done += sizeof(std::uint64_t)) {
@@ -280,8 +280,7 @@ PyObject* set_aside(PyObject*, PyObject* args) {
   PyObject* list = nullptr;
   Py_ssize_t rest = 0;
   if (PyArg_ParseTuple(args, "On", &list, &rest) == 0) return nullptr;
-  if (PyList_CheckExact(list) == 0 || rest < 0 || rest > PyList_Size(list) ||
-      state.hooks_count == state.hooks.size()) {
+  if (PyList_CheckExact(list) == 0 || rest < 0 || rest > PyList_Size(list) || state.hooks_count == state.hooks.size()) {
     return PyErr_Format(PyExc_ValueError, "not a list of hooks");
   }
   Py_INCREF(list);
@@ -307,8 +306,8 @@ PyObject* make_fork_cheap(PyObject*, PyObject*) {
   Py_RETURN_NONE;
 }
 
-// The first words of the engine: a program of which nothing else is said, as nearly always, is taken apart here, where it
-// costs a child no pages.
+// The first words of the engine: a program of which nothing else is said, as nearly always, is taken apart here, where
+// it costs a child no pages.
 PyObject* receive(PyObject*, PyObject* args) {
   int fd = -1;
   if (PyArg_ParseTuple(args, "i", &fd) == 0) return nullptr;
@@ -364,7 +363,8 @@ PyMethodDef methods[] = {
      "reseed_at(address, size): fill this memory with random bytes in each child."},
     {"serve", serve, METH_VARARGS,
      "serve(fd, preload_us): fork runners on request; returns in the child only, whether it was made in advance."},
-    {"set_aside", set_aside, METH_VARARGS, "set_aside(list, rest): only the first `rest` are seen until a child has been forked."},
+    {"set_aside", set_aside, METH_VARARGS,
+     "set_aside(list, rest): only the first `rest` are seen until a child has been forked."},
     {nullptr, nullptr, 0, nullptr},
 };
 

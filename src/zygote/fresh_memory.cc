@@ -12,10 +12,10 @@
 namespace hutch::fresh_memory {
 namespace {
 
-constexpr std::size_t kWord = 16;                // what both allocators round to
-constexpr std::size_t kMostOfObjects = 512;      // larger ones CPython leaves to malloc
+constexpr std::size_t kWord = 16;            // what both allocators round to
+constexpr std::size_t kMostOfObjects = 512;  // larger ones CPython leaves to malloc
 constexpr std::size_t kMostOfSmallChunks = 1024;
-constexpr int kInARow = 8;                       // so many neighbours in turn are no gap any more
+constexpr int kInARow = 8;  // so many neighbours in turn are no gap any more
 constexpr int kMostGaps = 200'000;
 
 template <class Allocate>

@@ -159,8 +159,7 @@ void keep_originals(int image, const Plan& plan) {
   auto* kept = static_cast<Plan*>(table);
   std::memcpy(kept->regions.data(), plan.regions.data(), plan.count * sizeof(Region));
   kept->count = plan.count;
-  originals = {
-      .image = static_cast<const char*>(again), .size = static_cast<std::size_t>(plan.size), .plan = kept};
+  originals = {.image = static_cast<const char*>(again), .size = static_cast<std::size_t>(plan.size), .plan = kept};
 }
 
 int make_image_file(off_t size) {

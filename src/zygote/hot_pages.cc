@@ -35,7 +35,7 @@ struct List {
   Range ranges[kMostRanges];
 };
 
-List* list = nullptr;     // what a program touches
+List* list = nullptr;      // what a program touches
 List* sessions = nullptr;  // what a session touches
 
 void add(List& list, const Range& range) {
@@ -64,10 +64,10 @@ void add_touched(List& list, int pagemap, const memory_map::Mapping& mapping, st
       const Touch touch = touch_of(window[i]);
       if (touch == Touch::none) continue;
       add(list, {.begin = mapping.begin + (first + i) * kPage,
-           .size = kPage,
-           .mapping = mapping.begin,
-           .write = mapping.writable && touch == Touch::written,
-           .inherited = mapping.writable});
+                 .size = kPage,
+                 .mapping = mapping.begin,
+                 .write = mapping.writable && touch == Touch::written,
+                 .inherited = mapping.writable});
     }
   };
   memory_map::for_each_window(pagemap, mapping.begin, mapping.end, window, kWindow, look);

@@ -24,7 +24,7 @@ constexpr std::uint32_t kMostKilledByHand = 1'000;
 constexpr std::uint64_t kTimeToLeaveNs = 2'000'000'000;
 constexpr int kHeadStartMs = 3;
 constexpr std::size_t kMostToClose = 32;  // sandboxes; a dozen descriptors each
-constexpr int kRetryMs = 5;  // a control group whose last member is still dying
+constexpr int kRetryMs = 5;               // a control group whose last member is still dying
 
 std::uint64_t microseconds(const timeval& time) {
   return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000U + static_cast<std::uint64_t>(time.tv_usec);

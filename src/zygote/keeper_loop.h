@@ -135,7 +135,7 @@ class KeeperLoop {
   std::uint64_t next_own_number_ = kFirstOwnNumber;
   std::uint64_t last_start_ns_ = 0;      // of a run that somebody waits for
   std::vector<std::uint64_t> to_close_;  // whose entrances nobody needs any more
-  std::vector<StartRequest> waiting_;  // for their zygote
+  std::vector<StartRequest> waiting_;    // for their zygote
 };
 
 }  // namespace hutch

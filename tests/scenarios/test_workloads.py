@@ -224,6 +224,40 @@ except ImportError: pass
 """
 
 
+OWN_FORKS = """\
+import logging, os, random, threading
+called = []
+os.register_at_fork(before=lambda: called.append(1), after_in_child=lambda: called.append(2))
+os.register_at_fork(after_in_child=lambda: called.append(3))
+random.random()
+reading, writing = os.pipe()
+if os.fork() == 0:
+    os.write(writing, b"%r %r %d %d" % (random.random(), logging._lock.acquire(False), threading.active_count(), len(called)))
+    os._exit(0)
+number, free, threads, hooks = os.read(reading, 100).split()
+print("hooks %d, other numbers %s, locks free %s, threads %d"
+      % (int(hooks), float(number) != random.random(), free.decode(), int(threads)))
+"""
+
+AT_THE_END = """\
+import atexit, logging, logging.handlers, sys, weakref
+class Says:
+    def __init__(self, what): self.what = what
+    def __del__(self): print(self.what, flush=True)
+cycle = Says("cycle")
+cycle.itself = cycle
+stream = logging.StreamHandler(sys.stdout)
+stream.setFormatter(logging.Formatter("%(message)s"))
+log = logging.getLogger("late")
+log.addHandler(logging.handlers.MemoryHandler(100, target=stream))
+log.warning("logged")
+kept = type("Kept", (), {})()
+weakref.finalize(kept, print, "finalized", flush=True)
+atexit.register(print, "atexit", flush=True)
+print("end of main", flush=True)
+"""
+
+
 class Workload(Scenario):
     template = "bare"
     options = ("--timeout", "30", "--cpu-time", "30", "--memory", "1G", "--processes", "64")
@@ -248,7 +282,24 @@ class Workload(Scenario):
             self.assertEqual(len(set(column)), 6, column)
 
 
+    def check_own_forks(self) -> None:
+        """What the zygote's forks leave out, those of a program do: hooks of the standard library and of others."""
+        done = self.home.run(OWN_FORKS, "--template", self.template)
+        self.assertEqual((done.text, done.errors), ("hooks 3, other numbers True, locks free True, threads 1\n", ""))
+
+    def check_end(self) -> None:
+        """Whoever wants to be called at the end is, however it was registered, and in CPython's order."""
+        done = self.home.run(AT_THE_END, "--template", self.template)
+        self.assertEqual((done.text, done.errors), ("end of main\natexit\nfinalized\nlogged\ncycle\n", ""))
+
+
 class Bare(Workload):
+    def test_forks_of_a_program_run_their_hooks(self):
+        self.check_own_forks()
+
+    def test_the_end_of_a_program(self):
+        self.check_end()
+
     def test_standard_library(self):
         for name, code in STANDARD.items():
             with self.subTest(name):
@@ -300,6 +351,30 @@ class Default(Workload):
                 self.assertEqual((done.code, lines[0], lines[-4:]), (3, "21", ["   a", "0  1", "2", "20"]), done.errors)
                 self.assertIn("per loop", lines[1])
                 self.assertIn('File "<cell 7>", line 1, in <module>\n    1/0\nZeroDivisionError', done.errors)
+
+    def test_forks_of_a_program_run_their_hooks(self):
+        self.check_own_forks()
+
+    def test_the_end_of_a_program(self):
+        self.check_end()
+
+    def test_a_session_gives_back_what_it_did_not_change(self):
+        """After its first cell; a session with a second thread keeps everything. Both go on as if nothing had been."""
+        size = ("def size():\n  with open('/proc/self/smaps_rollup') as f:\n"
+                "    return next(int(l.split()[1]) for l in f if l.startswith('Anonymous'))\n")
+        work = "import json, pandas as pd\nprint(json.dumps(pd.DataFrame({'a': [1, 2]}).sum().to_dict()))\n"
+        alone = self.shell("x = [1]", size, "print(size())", "x.append(2); print(x)", work)
+        threads = self.shell("import threading, time; threading.Thread(target=time.sleep, args=(9,), daemon=True).start()",
+                             size, "print(size())", "x = [1, 2]; print(x)", work)
+        self.assertEqual(alone[1:], ["[1, 2]", '{"a": 3}'])
+        self.assertEqual(threads[1:], alone[1:])
+        self.assertLess(int(alone[0]), int(threads[0]) - 200)  # KiB
+
+    def shell(self, *cells: str) -> list[str]:
+        code = "".join("exec(%r)\n" % cell if "\n" in cell else cell + "\n" for cell in cells)
+        done = self.home.call("shell", "--template", "default", stdin=code.encode())
+        self.assertEqual((done.code, done.errors), (0, ""))
+        return done.text.splitlines()
 
     def test_ipython_leaves_no_trace_in_programs(self):
         code = "import builtins; print([n for n in ('display', 'get_ipython', '__IPYTHON__') if hasattr(builtins, n)])"
