@@ -15,13 +15,14 @@ namespace {
 constexpr std::size_t kWord = 16;            // what both allocators round to
 constexpr std::size_t kMostOfObjects = 512;  // larger ones CPython leaves to malloc
 constexpr std::size_t kMostOfSmallChunks = 1024;
-constexpr int kInARow = 8;  // so many neighbours in turn are no gap any more
-constexpr int kMostGaps = 200'000;
+constexpr int kInARow = 8;                    // so many neighbours in turn are no gap any more
+constexpr std::size_t kMostBytes = 4U << 20;  // of one size: another allocator may never put two side by side
 
 template <class Allocate>
 void fill(std::size_t size, std::size_t stride, Allocate allocate) {
   std::uintptr_t last = 0;
-  for (int filled = 0, in_a_row = 0; filled < kMostGaps && in_a_row < kInARow; ++filled) {
+  int in_a_row = 0;
+  for (std::size_t filled = 0; filled < kMostBytes && in_a_row < kInARow; filled += size) {
     const auto next = reinterpret_cast<std::uintptr_t>(allocate(size));
     in_a_row = next == last + stride ? in_a_row + 1 : 0;
     last = next;

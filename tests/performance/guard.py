@@ -19,8 +19,8 @@ RUNTIME = tempfile.mkdtemp(prefix="hutch-guard-")
 ENVIRONMENT = {**os.environ, "HUTCH_RUNTIME_DIR": RUNTIME}  # an engine of our own, stopped in the end
 MUST_RUN = bool(os.environ.get("HUTCH_TESTS_MUST_RUN"))
 HUTCH = os.environ.get("HUTCH", os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../build/bin/hutch"))
-LIMITS = {"print_cold": 0.20, "print_cold_default": 0.25, "print_no_pool": 0.75, "print_no_pool_default": 1.0,
-          "print_command": 0.8, "pandas_cold": 0.10, "pandas_no_pool": 0.15, "second_cell": 0.06,
+LIMITS = {"print_cold": 0.20, "print_first_byte": 0.12, "print_cold_default": 0.25, "print_no_pool": 0.45,
+          "print_no_pool_default": 0.65, "print_command": 0.8, "pandas_cold": 0.10, "pandas_no_pool": 0.12, "second_cell": 0.06,
           "second_cell_ipython": 0.12, "no_engine_vs_bwrap": 2.0}
 TRIES = 2  # a neighbour's burst of work is not our regression
 

@@ -63,6 +63,15 @@ class Forks(Scenario):
             self.assertEqual(len(values), FORKS // CLIENTS * CLIENTS)
             self.assertEqual(len(set(values)), len(values), "%s repeats itself" % name)
 
+    def test_a_child_touches_few_pages(self) -> None:
+        """A figure that no busy machine changes: 200 page faults for `bare` and 380 for `default` when this was written, and
+        about as many more where the host does not let us pin pages."""
+        code = "import resource; print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt)"
+        for template, most in (("bare", 450), ("default", 750)):
+            if template == "bare" or self.home.environment["HUTCH_TEMPLATE"] == "default":
+                with self.subTest(template):
+                    self.assertLess(int(self.home.run(code, "--no-pool", "--template", template).text), most)
+
 
 if __name__ == "__main__":
     unittest.main()
