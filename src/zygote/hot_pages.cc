@@ -180,6 +180,10 @@ void touch(Which which) {
     const Range& range = list->ranges[i];
     if (which == Which::not_inherited && range.inherited) continue;
     auto* begin = reinterpret_cast<void*>(range.begin);
+    if (range.inherited && !range.write) {
+      touch_by_hand(range);  // it is here; the first use of each page by the processor takes time too
+      continue;
+    }
     if (!by_hand && ::madvise(begin, range.size, range.write ? kPopulateWrite : kPopulateRead) == 0) continue;
     by_hand = by_hand || errno == EINVAL;
     if (by_hand && range.write) touch_by_hand(range);
