@@ -56,6 +56,7 @@ Run::Run(net::any_io_executor executor, KeeperLink& keeper, ReadyPool& pool, Wor
       ended_event_(executor),
       exited_(executor),
       drained_(executor),
+      silent_(executor),
       usage_heard_(executor),
       answered_(executor) {}
 
@@ -199,7 +200,9 @@ net::awaitable<void> Run::wait_for_end() {
   if (failure_) co_return;
   if (!said_finished_) {
     co_await exited_.wait();
-    co_await drained_.wait_until(Clock::now() + kDrainTime);
+    const auto deadline = Clock::now() + kDrainTime;
+    co_await drained_.wait_until(deadline);
+    co_await silent_.wait_until(deadline);  // its last words may say why
     co_return;
   }
   const bool clean = wait_status_ == 0 && !python_;
@@ -402,7 +405,7 @@ void Run::on_exited(const ExitedReply& reply) {
   }
   exited_.set();
   ended_event_.set();
-  if (!link_.walls_up && !failure_) fail_early();
+  if (!started_ && !failure_) fail_early();  // else whoever reads its last words knows better
 }
 
 // The sandbox ended before its walls were up: because we ended it, or for a reason that nobody told.

@@ -192,6 +192,7 @@ class Run final : public KeeperListener, public std::enable_shared_from_this<Run
   Event ended_event_;  // the runner said that it is finished, or it is gone
   Event exited_;       // the keeper said that nothing of it lives
   Event drained_;      // both streams are at their end
+  Event silent_;       // so is what the runner says
   Event usage_heard_;
   Event answered_;  // or nobody will
   int open_streams_ = 2;

@@ -144,6 +144,7 @@ net::awaitable<void> Run::read_control() {
   while (co_await link_.readable()) {
     if (!link_.receive(handle)) break;
   }
+  silent_.set();
   end_tool_calls(calls_.cancel_all(), ToolCallEnd::cancelled, Tell::client);
   // A sandbox that ends without a word before its walls are up has failed; the keeper's reply may say why.
   if (!link_.walls_up && !over_ && !failure_) fail_early();
