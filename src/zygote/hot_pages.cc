@@ -104,6 +104,8 @@ void hand_on_what_is_read() {
 
 // Drops our copies of pages that are as they were: whoever reads one again finds the same in the image.
 void give_back_unchanged(const Range& range) {
+  // The program may have given the memory itself back by now (malloc_trim): then there is nothing to look at.
+  if (::madvise(reinterpret_cast<void*>(range.begin), range.size, MADV_NORMAL) != 0) return;
   std::uintptr_t first = range.begin;
   const auto drop_until = [&first](std::uintptr_t end) {
     if (end > first) ::madvise(reinterpret_cast<void*>(first), end - first, MADV_DONTNEED);
