@@ -153,8 +153,7 @@ void Cgroup::weigh(bool stand_back) {
     const bool v2 = group_->tree->version == CgroupVersion::v2;
     if (!v2 && (hierarchy.controllers & cgroup_internal::kCpu) == 0) continue;
     const char* usual = v2 ? "100" : "1024";
-    // Not less: who holds a lock of the kernel's while it is kept from running keeps others waiting, forks above all.
-    const char* little = v2 ? "25" : "256";
+    const char* little = v2 ? "6" : "64";
     std::ignore = cgroup_internal::write_file(hierarchy.directory.get(), group_->file(v2 ? "cpu.weight" : "cpu.shares"),
                                               stand_back ? little : usual);
   }

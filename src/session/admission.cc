@@ -1,30 +1,60 @@
 #include "session/admission.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace hutch {
 namespace {
 
+constexpr double kNothing = 0.02;  // of a place
 constexpr double kWeight = 0.1;  // of the newest run in the mean
 constexpr std::chrono::milliseconds kShortestRetry{100};
 constexpr std::chrono::milliseconds kLongestRetry{30'000};
 
 }  // namespace
 
-// Whoever has nothing running need not wait for those who fill every place with one program after the other.
+double Admission::Use::of_late(const Admission& of) const {
+  const std::chrono::duration<double> lately = of.options_.lately;
+  const std::chrono::duration<double> passed = Clock::now() - since_;
+  return running_ + (mean_ - running_) * std::exp(-(passed / lately));
+}
+
+void Admission::Use::change(std::int32_t by, const Admission& of) {
+  mean_ = of_late(of);
+  since_ = Clock::now();
+  running_ += static_cast<std::uint32_t>(by);
+}
+
+// Whoever has nothing running need not wait for those who fill every place with one program after the other. That one
+// of theirs has just ended does not make these the former.
+bool Admission::may_use_reserve(Owner owner) const {
+  const auto found = uses_.find(owner);
+  if (found == uses_.end()) return true;
+  if (found->second.running() > 0) return false;
+  const double use = found->second.of_late(*this);
+  const double usual = all_.of_late(*this) / static_cast<double>(uses_.size());
+  return use < std::max(usual / 2, kNothing);
+}
+
 bool Admission::has_room(Owner owner) const {
   const std::size_t excess = dying_ > options_.backlog ? dying_ - options_.backlog : 0;
-  const std::uint32_t reserve = running_of_.contains(owner) ? 0 : options_.reserve;
-  return running_ + excess < options_.most_running + reserve;
+  const std::uint32_t reserve = options_.reserve > 0 && may_use_reserve(owner) ? options_.reserve : 0;
+  return running() + excess < options_.most_running + reserve;
 }
 
 void Admission::take_place(Owner owner) {
-  ++running_;
-  ++running_of_[owner];
+  if (!uses_.contains(owner)) {
+    std::erase_if(uses_, [this](const auto& entry) {
+      const Use& use = entry.second;
+      return use.running() == 0 && use.of_late(*this) < kNothing;
+    });
+  }
+  all_.change(1, *this);
+  uses_[owner].change(1, *this);
 }
 
 bool Admission::try_enter(Owner owner) {
-  const bool alone = options_.reserve > 0 && !running_of_.contains(owner) &&
+  const bool alone = options_.reserve > 0 && may_use_reserve(owner) &&
                      std::ranges::find(lines_, owner, &Line::owner) == lines_.end();
   if ((waiting_ > 0 && !alone) || !has_room(owner)) return false;
   take_place(owner);
@@ -49,9 +79,9 @@ net::awaitable<void> Admission::enter_again(Owner owner) {
 }
 
 void Admission::leave(Owner owner, Clock::duration took) {
-  --running_;
-  if (const auto found = running_of_.find(owner); found != running_of_.end() && --found->second == 0) {
-    running_of_.erase(found);
+  all_.change(-1, *this);
+  if (const auto found = uses_.find(owner); found != uses_.end() && found->second.running() > 0) {
+    found->second.change(-1, *this);
   }
   const double ms = std::chrono::duration<double, std::milli>(took).count();
   mean_ms_ += kWeight * (ms - mean_ms_);

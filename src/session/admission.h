@@ -17,7 +17,8 @@ struct AdmissionOptions {
   std::uint32_t most_running = 16;
   std::uint32_t most_waiting = 512;
   std::uint32_t backlog = 16;  // sandboxes being taken apart that nobody need wait for
-  std::uint32_t reserve = 0;   // more places, for owners who have nothing running
+  std::uint32_t reserve = 0;   // more places, for owners who have nothing running and little of late
+  Clock::duration lately = std::chrono::seconds(10);
 };
 
 class Admission {
@@ -39,7 +40,7 @@ class Admission {
 
   // When a place may be free, from how long runs took lately.
   [[nodiscard]] std::chrono::milliseconds retry_after() const;
-  [[nodiscard]] std::uint32_t running() const { return running_; }
+  [[nodiscard]] std::uint32_t running() const { return all_.running(); }
   [[nodiscard]] std::uint32_t waiting() const { return waiting_; }
   [[nodiscard]] std::uint32_t most_running() const { return options_.most_running; }
 
@@ -49,15 +50,29 @@ class Admission {
     std::deque<Event*> turns;
   };
 
+  // How many places somebody has, and has had on average of late.
+  class Use {
+   public:
+    void change(std::int32_t by, const Admission& of);
+    [[nodiscard]] std::uint32_t running() const { return running_; }
+    [[nodiscard]] double of_late(const Admission& of) const;
+
+   private:
+    std::uint32_t running_ = 0;
+    double mean_ = 0;
+    Clock::time_point since_ = Clock::now();
+  };
+
   [[nodiscard]] bool has_room(Owner owner) const;
+  [[nodiscard]] bool may_use_reserve(Owner owner) const;
   void take_place(Owner owner);
   void admit_next();
 
   net::any_io_executor executor_;
   AdmissionOptions options_;
   std::list<Line> lines_;  // whoever is in front goes next, and then to the back
-  std::map<Owner, std::uint32_t> running_of_;
-  std::uint32_t running_ = 0;
+  std::map<Owner, Use> uses_;  // of owners who had a place of late
+  Use all_;
   std::uint32_t waiting_ = 0;
   std::size_t dying_ = 0;
   double mean_ms_ = 100;

@@ -5,6 +5,7 @@
 #include <boost/asio/detached.hpp>
 #include <boost/asio/io_context.hpp>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace hutch {
@@ -76,6 +77,25 @@ TEST_F(AdmissionTest, AnOwnerWithNothingRunningHasTheReserve) {
   EXPECT_EQ(log_, (Names{"a1", "a2", "b1", "b2", "c1"}));
   leave(admission, milliseconds(10), 1);
   EXPECT_EQ(admission.running(), 2U);
+}
+
+TEST_F(AdmissionTest, WhoeverHadManyPlacesOfLateHasNoReserve) {
+  constexpr milliseconds kLately{100};
+  Admission admission(context_.get_executor(),
+                      {.most_running = 1, .most_waiting = 10, .backlog = 0, .reserve = 2, .lately = kLately});
+  ask(admission, 1, "a1");
+  std::this_thread::sleep_for(2 * kLately);
+  ask(admission, 2, "b1");
+  leave(admission, milliseconds(1), 2);
+  leave(admission, milliseconds(60), 1);
+  ask(admission, 3, "c1");  // all ordinary places are taken
+  ask(admission, 1, "a2");  // one who filled them until now
+  ask(admission, 2, "b2");  // one who hardly did
+  EXPECT_EQ(log_, (Names{"a1", "b1", "c1", "b2"}));
+  EXPECT_EQ(admission.waiting(), 1U);
+  std::this_thread::sleep_for(6 * kLately);  // it is forgotten
+  leave(admission, milliseconds(1), 2);
+  EXPECT_EQ(log_, (Names{"a1", "b1", "c1", "b2", "a2"}));
 }
 
 TEST_F(AdmissionTest, RefusesWhenTooManyWait) {

@@ -162,6 +162,7 @@ void Engine::run_cell(std::shared_ptr<Run> run, CellTask task, Admission::Owner 
   const auto wait = [](Engine& engine, std::shared_ptr<Run> late, CellTask what,
                        Admission::Owner whose) -> net::awaitable<void> {
     co_await engine.admission_.enter_again(whose);
+    what.waited = true;
     engine.begin_cell(*late, std::move(what), whose);
   };
   net::co_spawn(executor_, wait(*this, std::move(run), std::move(task), owner), net::detached);

@@ -187,7 +187,7 @@ void Run::walls_are_up() {
   running_ = up_;
   if (!is_shell()) {
     arm_wall_limit(spec_.limits.wall);
-    begin_quickly();
+    begin_quickly(spec_.waited_us > kAtOnce);
   }
   begun_.set();
   ready_.set();
@@ -260,7 +260,7 @@ void Run::send_cell(CellTask task) {
   cell_cpu_before_us_ = usage_.cpu_us;
   arm_wall_limit(cell_wall_);
   watch_timer_.cancel();
-  begin_quickly();
+  begin_quickly(task.waited);
 }
 
 void Run::run_cell(CellTask task, std::function<void()> done) {
@@ -306,9 +306,11 @@ void Run::arm_wall_limit(std::chrono::milliseconds after) {
   });
 }
 
-// Short programs go before long ones where processors are short.
-void Run::begin_quickly() {
-  if (std::exchange(stands_back_, false)) keeper_.weigh({.run = link_.number, .stand_back = false});
+// Where processors are short, short programs go before long ones, and both before those of an owner who has so many
+// that they waited for each other.
+void Run::begin_quickly(bool waited) {
+  if (std::exchange(stands_back_, waited) != waited) keeper_.weigh({.run = link_.number, .stand_back = waited});
+  if (waited) return;
   patience_timer_.expires_after(kQuickly);
   const std::weak_ptr<Run> weak = weak_from_this();
   patience_timer_.async_wait([weak](const boost::system::error_code& failed) {

@@ -43,6 +43,7 @@ struct CellTask {
   wire::RunInSession what;
   std::optional<std::chrono::milliseconds> timeout;  // instead of the shell's own
   ToolOffer tools;
+  bool waited = false;  // for a place
 };
 
 struct RunSpec {
@@ -131,7 +132,7 @@ class Run final : public KeeperListener, public std::enable_shared_from_this<Run
   void fail_early();
   void arm_wall_limit(std::chrono::milliseconds after);
   void wall_limit_reached();
-  void begin_quickly();
+  void begin_quickly(bool waited);
   void send_task();
   net::awaitable<void> send_files();
   void send_cell(CellTask task);
