@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import _signal
+import _thread
 import ast
 import builtins
 import codeop
@@ -20,7 +21,7 @@ __builtins__ = dict(vars(builtins))
 
 FUTURES = 0x01FE0000  # the bits of co_flags that `from __future__ import …` sets
 
-at_rest: list = []  # what is to be done when the first cell has been answered
+rest = None  # waits for the next task in a way that takes less memory
 
 _signal_set = _signal.signal
 _interrupt = KeyboardInterrupt
@@ -51,9 +52,13 @@ class Session:
         self._changes = Changes(shell.main[0].__dict__, workspace)
 
     def serve(self) -> None:
-        while (frame := self._channel.receive()) is not None and self.carry_out(*frame):
-            while at_rest:
-                at_rest.pop()()
+        going = True
+        while going:
+            # Other threads may read tasks too, and keep them for us: then only receive() hears of them.
+            if rest is not None and not self._channel.has_more() and not _thread._count():
+                rest(self._channel.fd)
+            frame = self._channel.receive()
+            going = frame is not None and self.carry_out(*frame)
 
     def carry_out(self, kind: int, payload: bytes) -> bool:
         """False when there is to be no next one."""

@@ -35,7 +35,7 @@ def prepare(workspace: str) -> tuple[script.Stage, list]:
     forget_start()
     stage = script.Stage(wire.Channel(wire.CONTROL_FD), workspace)
     set_fork_hooks_aside()
-    cell.at_rest.append(_hutch_zygote.give_back_pages)
+    cell.rest = _hutch_zygote.rest
     gc.collect()
     _hutch_zygote.fill_gaps()
     finish.remember_start()

@@ -70,6 +70,10 @@ class Channel:
         except OSError:
             return False
 
+    def has_more(self) -> bool:
+        """That something was read already."""
+        return bool(self._kept or self._pending)
+
     def receive(self) -> tuple[int, bytes] | None:
         """The next frame as (type, payload); None when the engine has hung up. Called by the main thread only."""
         while not self._kept:

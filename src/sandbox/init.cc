@@ -2,11 +2,9 @@
 
 #include <fcntl.h>
 #include <sched.h>
-#include <signal.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,6 +13,7 @@
 
 #include "sandbox/kernel.h"
 #include "sandbox/privileges.h"
+#include "sandbox/rest.h"
 #include "wire/fd_passing.h"
 
 namespace hutch {
@@ -153,19 +152,6 @@ bool open_descriptors(std::span<int> fds) {
   return std::ranges::all_of(fds, [](int fd) { return fd >= 0; });
 }
 
-[[noreturn]] void reap_for_ever() {
-  sigset_t child;
-  ::sigemptyset(&child);
-  ::sigaddset(&child, SIGCHLD);
-  ::sigprocmask(SIG_BLOCK, &child, nullptr);
-  for (;;) {
-    while (::waitpid(-1, nullptr, WNOHANG) > 0) {
-    }
-    int signal = 0;
-    ::sigwait(&child, &signal);
-  }
-}
-
 }  // namespace
 
 void run_init(const InitPlan& plan) {
@@ -202,7 +188,7 @@ void run_init(const InitPlan& plan) {
   progress.must(Step::init_privileges, opened ? give_up_everything(plan.ids) : -1);
   progress.send(fds);
   kernel::close_range(0, ~0U);
-  reap_for_ever();
+  rest_for_ever();
 }
 
 }  // namespace hutch

@@ -1,5 +1,5 @@
 // PID 1 of a shell. Runs in a fresh clone of the keeper: straight-line, no allocation, no locks. Makes the inside of
-// the shell, reports, gives up everything and then does nothing but reap. Dies with the keeper.
+// the shell, reports, gives up everything, its memory too, and rests. Dies with the keeper.
 #pragma once
 
 #include <array>

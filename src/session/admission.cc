@@ -7,7 +7,7 @@ namespace hutch {
 namespace {
 
 constexpr double kNothing = 0.02;  // of a place
-constexpr double kWeight = 0.1;  // of the newest run in the mean
+constexpr double kWeight = 0.1;    // of the newest run in the mean
 constexpr std::chrono::milliseconds kShortestRetry{100};
 constexpr std::chrono::milliseconds kLongestRetry{30'000};
 
@@ -54,8 +54,8 @@ void Admission::take_place(Owner owner) {
 }
 
 bool Admission::try_enter(Owner owner) {
-  const bool alone = options_.reserve > 0 && may_use_reserve(owner) &&
-                     std::ranges::find(lines_, owner, &Line::owner) == lines_.end();
+  const bool alone =
+      options_.reserve > 0 && may_use_reserve(owner) && std::ranges::find(lines_, owner, &Line::owner) == lines_.end();
   if ((waiting_ > 0 && !alone) || !has_room(owner)) return false;
   take_place(owner);
   return true;

@@ -70,7 +70,7 @@ class Admission {
 
   net::any_io_executor executor_;
   AdmissionOptions options_;
-  std::list<Line> lines_;  // whoever is in front goes next, and then to the back
+  std::list<Line> lines_;      // whoever is in front goes next, and then to the back
   std::map<Owner, Use> uses_;  // of owners who had a place of late
   Use all_;
   std::uint32_t waiting_ = 0;

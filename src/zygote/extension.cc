@@ -5,6 +5,7 @@
 #include <Python.h>
 #include <fcntl.h>
 #include <linux/seccomp.h>
+#include <poll.h>
 #include <sched.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
@@ -31,6 +32,7 @@
 #include "zygote/fresh_memory.h"
 #include "zygote/heap_image.h"
 #include "zygote/hot_pages.h"
+#include "zygote/joined_code.h"
 #include "zygote/zygote_messages.h"
 
 namespace hutch {
@@ -302,6 +304,7 @@ PyObject* fill_gaps(PyObject*, PyObject*) {
 }
 
 PyObject* make_fork_cheap(PyObject*, PyObject*) {
+  joined_code::join();
   state.image_bytes = heap_image::make_fork_cheap();
   Py_RETURN_NONE;
 }
@@ -333,10 +336,26 @@ PyObject* remember_pages(PyObject*, PyObject* args) {
 }
 
 // With more threads a page could change under our hands.
-PyObject* give_back_pages(PyObject*, PyObject*) {
+bool has_one_thread() {
   struct stat tasks{};
   constexpr nlink_t kOneThread = 3;  // the directory, its parent, and one task
-  if (::stat("/proc/self/task", &tasks) == 0 && tasks.st_nlink == kOneThread) hot_pages::give_back();
+  return ::stat("/proc/self/task", &tasks) == 0 && tasks.st_nlink == kOneThread;
+}
+
+PyObject* rest(PyObject*, PyObject* args) {
+  constexpr int kIdleMs = 1'000;
+  constexpr int kForEver = -1;
+  pollfd heard{.fd = -1, .events = POLLIN, .revents = 0};
+  if (PyArg_ParseTuple(args, "i", &heard.fd) == 0) return nullptr;
+  int got = 0;
+  Py_BEGIN_ALLOW_THREADS;
+  got = ::poll(&heard, 1, kIdleMs);
+  if (got == 0 && has_one_thread()) {
+    hot_pages::give_back();
+    got = ::poll(&heard, 1, kForEver);  // here, where it takes no page again
+  }
+  Py_END_ALLOW_THREADS;
+  if (got < 0 && PyErr_CheckSignals() != 0) return nullptr;
   Py_RETURN_NONE;
 }
 
@@ -349,8 +368,6 @@ PyObject* make_channel(PyObject*, PyObject*) {
 PyMethodDef methods[] = {
     {"fill_gaps", fill_gaps, METH_NOARGS, "fill_gaps(): from now on new objects lie side by side."},
     {"find_bytes", find_bytes, METH_VARARGS, "find_bytes(object, bytes): their address in the object, or 0."},
-    {"give_back_pages", give_back_pages, METH_NOARGS,
-     "give_back_pages(): drop copies of pages that are as they were before the fork; once, and with one thread only."},
     {"make_channel", make_channel, METH_NOARGS, "make_channel(): two connected sockets, as descriptors."},
     {"make_fork_cheap", make_fork_cheap, METH_NOARGS,
      "make_fork_cheap(): put the heap, as it is now, where fork need not copy its page tables."},
@@ -361,6 +378,9 @@ PyMethodDef methods[] = {
      "remember_pages(pid, of_session): learn from the pages that this child has touched."},
     {"reseed_at", reseed_at, METH_VARARGS,
      "reseed_at(address, size): fill this memory with random bytes in each child."},
+    {"rest", rest, METH_VARARGS,
+     "rest(fd): wait for something to read; after a second, drop copies of pages that are as they were before the "
+     "fork."},
     {"serve", serve, METH_VARARGS,
      "serve(fd, preload_us): fork runners on request; returns in the child only, whether it was made in advance."},
     {"set_aside", set_aside, METH_VARARGS,

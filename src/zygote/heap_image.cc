@@ -17,6 +17,7 @@
 #include <cstddef>
 #include <cstdlib>
 #include <cstring>
+#include <string_view>
 
 #include "zygote/memory_map.h"
 
@@ -43,13 +44,15 @@ struct Plan {
   off_t size = 0;
 };
 
-// The image once more, to compare with, and what is where in it. Private, like all that children must not change for
-// each other.
+// The image once more, to compare with.
 struct Originals {
-  const char* image = nullptr;
+  char* image = nullptr;
   std::size_t size = 0;
-  const Plan* plan = nullptr;
 };
+
+constexpr const char* kName = "hutch-heap";
+constexpr std::string_view kMapped = "/memfd:hutch-heap";
+constexpr int kDontUnmap = 4;  // Linux 5.13 for files
 
 Originals originals;
 
@@ -152,20 +155,15 @@ void map_image(int image, const Plan& plan) {
 }
 
 // Without it forks are as cheap, but no child can give a page back.
-void keep_originals(int image, const Plan& plan) {
-  void* table = ::mmap(nullptr, sizeof(Plan), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  void* again = ::mmap(nullptr, static_cast<std::size_t>(plan.size), PROT_READ, MAP_PRIVATE, image, 0);
-  if (table == MAP_FAILED || again == MAP_FAILED) return;
-  auto* kept = static_cast<Plan*>(table);
-  std::memcpy(kept->regions.data(), plan.regions.data(), plan.count * sizeof(Region));
-  kept->count = plan.count;
-  originals = {.image = static_cast<const char*>(again), .size = static_cast<std::size_t>(plan.size), .plan = kept};
+void keep_originals(int image, std::size_t size) {
+  void* again = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, image, 0);
+  if (again != MAP_FAILED) originals = {.image = static_cast<char*>(again), .size = size};
 }
 
 int make_image_file(off_t size) {
   constexpr unsigned kNoExecSeal = 8;  // Linux 6.3
-  int image = ::memfd_create("hutch-heap", MFD_CLOEXEC | MFD_ALLOW_SEALING | kNoExecSeal);
-  if (image < 0) image = ::memfd_create("hutch-heap", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  int image = ::memfd_create(kName, MFD_CLOEXEC | MFD_ALLOW_SEALING | kNoExecSeal);
+  if (image < 0) image = ::memfd_create(kName, MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (image >= 0 && ::ftruncate(image, size) != 0) {
     ::close(image);
     return -1;
@@ -196,7 +194,7 @@ std::uint64_t make_fork_cheap() {
       if (image >= 0 && write_image(image, pagemap, window, plan) &&
           ::fcntl(image, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0) {
         map_image(image, plan);
-        keep_originals(image, plan);
+        keep_originals(image, static_cast<std::size_t>(plan.size));
         moved = static_cast<std::uint64_t>(plan.size);
       }
       if (image >= 0) ::close(image);
@@ -209,19 +207,27 @@ std::uint64_t make_fork_cheap() {
   return moved;
 }
 
-const char* original(std::uintptr_t address) {
-  if (originals.image == nullptr) return nullptr;
-  const Region* begin = originals.plan->regions.data();
-  const Region* found = std::upper_bound(begin, begin + originals.plan->count, address,
-                                         [](std::uintptr_t at, const Region& region) { return at < region.end; });
-  if (found == begin + originals.plan->count || address < found->begin) return nullptr;
-  return originals.image + found->offset + static_cast<off_t>(address - found->begin);
+const char* original(const memory_map::Mapping& mapping) {
+  if (!mapping.readable || !mapping.name.starts_with(kMapped) || mapping.offset > originals.size) return nullptr;
+  return mapping.size() <= originals.size - mapping.offset ? originals.image + mapping.offset : nullptr;
 }
 
-void forget_originals() {
+// Moved away, the mapping leaves an empty one behind and takes its page tables with it, whole ones if it moves by a
+// multiple of what one covers.
+void look_away() {
+  constexpr std::uintptr_t kTable = 2U << 20;
   if (originals.image == nullptr) return;
-  ::munmap(const_cast<char*>(originals.image), originals.size);
-  originals = {};
+  const Originals seen = originals;
+  const std::size_t room = seen.size + kTable;
+  void* aside = ::mmap(nullptr, room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (aside == MAP_FAILED) return;
+  const auto distance = reinterpret_cast<std::uintptr_t>(seen.image) - reinterpret_cast<std::uintptr_t>(aside);
+  const void* moved = ::mremap(seen.image, seen.size, seen.size, MREMAP_MAYMOVE | MREMAP_FIXED | kDontUnmap,
+                               static_cast<char*>(aside) + distance % kTable);
+  ::munmap(aside, room);
+  if (moved != MAP_FAILED) return;
+  originals = {};  // an older kernel: this was the last time
+  ::munmap(seen.image, seen.size);
 }
 
 }  // namespace hutch::heap_image

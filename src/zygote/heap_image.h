@@ -4,14 +4,18 @@
 
 #include <cstdint>
 
+#include "zygote/memory_map.h"
+
 namespace hutch::heap_image {
 
 // Call once, single-threaded, after the last allocation that every child should share. Returns the bytes moved;
 // 0 means that nothing was moved and forks are merely slower.
 std::uint64_t make_fork_cheap();
 
-// What the image has for the page at `address`; nothing when it is in none. After forget_originals(), nothing is.
-const char* original(std::uintptr_t address);
-void forget_originals();
+// What the image has for this mapping of it; nothing for any other.
+const char* original(const memory_map::Mapping& mapping);
+
+// When one has compared: gives back what that cost.
+void look_away();
 
 }  // namespace hutch::heap_image

@@ -6,8 +6,10 @@
 #include <sys/syscall.h>
 #include <sys/uio.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <cstring>
 
 #include "zygote/heap_image.h"
 #include "zygote/memory_map.h"
@@ -103,21 +105,30 @@ void hand_on_what_is_read() {
 }
 
 // Drops our copies of pages that are as they were: whoever reads one again finds the same in the image.
-void give_back_unchanged(const Range& range) {
-  // The program may have given the memory itself back by now (malloc_trim): then there is nothing to look at.
-  if (::madvise(reinterpret_cast<void*>(range.begin), range.size, MADV_NORMAL) != 0) return;
-  std::uintptr_t first = range.begin;
-  const auto drop_until = [&first](std::uintptr_t end) {
-    if (end > first) ::madvise(reinterpret_cast<void*>(first), end - first, MADV_DONTNEED);
+void give_back_unchanged(std::uintptr_t begin, std::uintptr_t end, const char* original) {
+  std::uintptr_t first = begin;
+  const auto drop_until = [&first](std::uintptr_t until) {
+    if (until > first) ::madvise(reinterpret_cast<void*>(first), until - first, MADV_DONTNEED);
   };
-  const std::uintptr_t end = range.begin + range.size;
-  for (std::uintptr_t page = range.begin; page < end; page += kPage) {
-    const char* original = heap_image::original(page);
-    if (original != nullptr && std::memcmp(reinterpret_cast<const void*>(page), original, kPage) == 0) continue;
+  for (std::uintptr_t page = begin; page < end; page += kPage, original += kPage) {
+    if (std::memcmp(reinterpret_cast<const void*>(page), original, kPage) == 0) continue;
     drop_until(page);
     first = page + kPage;
   }
   drop_until(end);
+}
+
+void give_back_in(const memory_map::Mapping& mapping, const List& of) {
+  const char* image = heap_image::original(mapping);
+  if (image == nullptr) return;
+  const Range* const last = of.ranges + of.count;
+  const auto ends_before = [](const Range& range, std::uintptr_t at) { return range.begin + range.size <= at; };
+  for (const Range* range = std::lower_bound(of.ranges, last, mapping.begin, ends_before);
+       range != last && range->begin < mapping.end; ++range) {
+    const std::uintptr_t begin = std::max(range->begin, mapping.begin);
+    const std::uintptr_t end = std::min(range->begin + range->size, mapping.end);
+    if (range->write) give_back_unchanged(begin, end, image + (begin - mapping.begin));
+  }
 }
 
 }  // namespace
@@ -198,12 +209,19 @@ void give_back() {
   sigset_t before;
   ::sigfillset(&all);
   ::sigprocmask(SIG_SETMASK, &all, &before);  // a page must not change between the look and the end of it
-  for (const List* each : {list, sessions}) {
-    for (std::size_t i = 0; each != nullptr && i < each->count; ++i) {
-      if (each->ranges[i].write) give_back_unchanged(each->ranges[i]);
-    }
+  // By what is mapped now: the program may have given some of the memory back itself, and have something else there.
+  void* scratch = ::mmap(nullptr, kScratchSize, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (scratch != MAP_FAILED) {
+    const auto look = [](const memory_map::Mapping& mapping) {
+      for (const List* each : {list, sessions}) {
+        if (each != nullptr) give_back_in(mapping, *each);
+      }
+      return true;
+    };
+    memory_map::for_each_mapping("/proc/self/maps", static_cast<char*>(scratch), kScratchSize, look);
+    ::munmap(scratch, kScratchSize);
   }
-  heap_image::forget_originals();
+  heap_image::look_away();
   ::sigprocmask(SIG_SETMASK, &before, nullptr);
 }
 

@@ -19,7 +19,7 @@ void own();
 // In a child: brings in what was remembered.
 void touch(Which which);
 
-// In a child with one thread: gives back, of what was remembered, what it has copied and not changed. Once.
+// In a child with one thread: gives back, of what was remembered, what it has copied and not changed.
 void give_back();
 
 }  // namespace hutch::hot_pages

@@ -63,8 +63,7 @@ Result<KeeperTools> prepare(Found found) {
   KeeperTools tools;
   tools.cgroups = std::move(found.cgroups);
   tools.landlock_abi = found.hello.landlock_abi;
-  tools.sysctl_user.reset(::open("/proc/sys/user", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!tools.sysctl_user) return system_error(errno).during("open /proc/sys/user");
+  HUTCH_TRY(tools.sysctl_user, SysctlUser::open());
   tools.own_pid_namespace.reset(::open("/proc/self/ns/pid", O_RDONLY | O_CLOEXEC));
   if (!tools.own_pid_namespace) return system_error(errno).during("open /proc/self/ns/pid");
   HUTCH_TRY(tools.ids, IdAllocator::open());

@@ -14,6 +14,7 @@
 #include "wire/codec.h"
 #include "wire/fd_passing.h"
 #include "zygote/keeper.h"
+#include "zygote/sysctl_user.h"
 #include "zygote/template_root.h"
 #include "zygote/user_namespace.h"
 #include "zygote/zygote_process.h"
@@ -24,7 +25,7 @@ namespace hutch {
 struct KeeperTools {
   std::optional<CgroupRoot> cgroups;
   int landlock_abi = 0;
-  UniqueFd sysctl_user;
+  SysctlUser sysctl_user;
   UniqueFd own_pid_namespace;
   IdAllocator ids;
 };

@@ -155,7 +155,7 @@ Result<ShellBirth> KeeperLoop::begin_shell(std::uint32_t index, const Limits& li
     HUTCH_TRY(group->apply(limits));
   }
   ShellSource source{.template_mounts = prepared_[index].mounts.get(),
-                     .sysctl_user = tools_.sysctl_user.get(),
+                     .sysctl_user = tools_.sysctl_user.directory(),
                      .landlock_abi = tools_.landlock_abi,
                      .cgroup_is_directory = tools_.cgroups && tools_.cgroups->version() == CgroupVersion::v2};
   for (const char* path : {"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/etc", "/opt/hutch"}) {

@@ -22,6 +22,7 @@ inline constexpr std::uint64_t kExclusive = 1ULL << 56;  // mapped by this proce
 struct Mapping {
   std::uintptr_t begin = 0;
   std::uintptr_t end = 0;
+  std::uint64_t offset = 0;  // in the file
   bool readable = false, writable = false, executable = false, is_private = false;
   std::string_view name;  // a path, "[heap]", "[stack]", or nothing
   [[nodiscard]] std::size_t size() const { return end - begin; }
@@ -54,6 +55,8 @@ inline Mapping parse_line(std::string_view line) {
   mapping.executable = at[2] == 'x';
   mapping.is_private = at[3] == 'p';
   const std::size_t name = line.find_first_of("[/", static_cast<std::size_t>(at - line.data()));
+  at += 5;
+  mapping.offset = hexadecimal(at);
   if (name != std::string_view::npos) mapping.name = line.substr(name);
   return mapping;
 }

@@ -44,7 +44,7 @@ def find_bytes(thing: object, what: bytes) -> int:
     return 0
 
 
-def give_back_pages() -> None:
+def rest(fd: int) -> None:
     pass
 
 
