@@ -11,7 +11,10 @@
 namespace hutch {
 namespace {
 
+#if defined(__x86_64__)
+
 constexpr std::uintptr_t kPage = 4096;
+constexpr std::uintptr_t kEnd = 0x7ffffffff000;  // of what a process may map, with four levels of page tables
 
 // The kernel writes into this part of the thread's memory whenever it moves the thread.
 bool take_leave_of_rseq() {
@@ -20,10 +23,6 @@ bool take_leave_of_rseq() {
   constexpr std::size_t kFirstVersion = 32;  // what the C library registers, however little of it it uses
   return ::syscall(SYS_rseq, area, kFirstVersion, RSEQ_FLAG_UNREGISTER, RSEQ_SIG) == 0;
 }
-
-#if defined(__x86_64__)
-
-constexpr std::uintptr_t kEnd = 0x7ffffffff000;  // of what a process may map, with four levels of page tables
 
 [[gnu::always_inline]] inline void call(long number, std::uintptr_t first, std::uintptr_t second) {
   asm volatile("syscall" : "+a"(number) : "D"(first), "S"(second) : "rcx", "r11", "memory");

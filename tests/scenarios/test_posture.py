@@ -6,6 +6,7 @@ import contextlib
 import glob
 import json
 import os
+import platform
 import shutil
 import subprocess
 import sys
@@ -268,6 +269,10 @@ class Outside(Scenario):
             known = ("/usr/", "/opt/hutch/", "/lib", "/memfd:hutch-heap")
             self.assertEqual({line[5] for line in mapped if not line[5].startswith(known)}, set())
             self.assertEqual(os.listdir("/proc/%d/fd" % self.init_of(pid)), [])
+            if platform.machine() == "x86_64":  # and no copy of its keeper's memory
+                with open("/proc/%d/smaps_rollup" % self.init_of(pid)) as file:
+                    memory = dict(line.split(":") for line in file.readlines()[1:])
+                self.assertLessEqual(int(memory["Anonymous"].split()[0]), 16)  # KiB
 
 
 def ordinary_home() -> support.Home:

@@ -1,6 +1,7 @@
 """Ordinary programs that must keep working behind every wall: the standard library on `bare`, data work on `default`."""
 from __future__ import annotations
 
+import concurrent.futures
 import os
 import subprocess
 import time
@@ -359,6 +360,15 @@ class Default(Workload):
     def test_the_end_of_a_program(self):
         self.check_end()
 
+    def test_libraries_have_few_mappings(self):
+        """One for code and constants, which nobody can write to."""
+        code = ("import collections\nwith open('/proc/self/maps') as f:\n  maps = [line.split() for line in f]\n"
+                "code = collections.Counter(m[-1] for m in maps if m[1][:3] == 'r-x' and '.so' in m[-1])\n"
+                "rest = [m for m in maps if m[1][:3] == 'r--' and m[-1] in code]\n"
+                "print(len(code) > 50, max(code.values()), len(rest) < len(code) / 4,"
+                " any('w' in m[1] and 'x' in m[1] for m in maps))")
+        self.assertEqual(self.home.run(code, "--template", "default").text, "True 1 True False\n")
+
     def test_a_session_gives_back_what_it_did_not_change(self):
         """Whenever it has been idle for a second, unless it has a second thread. Both go on as if nothing had been, also
         where memory of the image was given up, and something else lies there."""
@@ -369,9 +379,9 @@ class Default(Workload):
                 "same = [bytearray(b'\\xff' * 100_000) for _ in range(20)]\n")
         check = "print(all(one == b'\\xff' * 100_000 for one in same))"
         parts = (size, "print(size())"), ("print(size())", "x.append(2); print(x)", trim), (check, work)
-        alone = self.shell(("x = [1]",), *parts)
         begin = "import threading, time; threading.Thread(target=time.sleep, args=(30,), daemon=True).start(); x = [1]"
-        threads = self.shell((begin,), *parts)
+        with concurrent.futures.ThreadPoolExecutor() as pool:
+            alone, threads = pool.map(lambda first: self.shell((first,), *parts), ("x = [1]", begin))
         self.assertEqual(alone[2:], ["[1, 2]", "True", '{"a": 3}'])
         self.assertEqual(threads[2:], alone[2:])
         for before, after in zip(alone[:2], threads[:2]):
@@ -384,7 +394,7 @@ class Default(Workload):
             code = "".join("exec(%r)\n" % cell if "\n" in cell else cell + "\n" for cell in cells)
             shell.stdin.write(code.encode())
             shell.stdin.flush()
-            time.sleep(2.5)
+            time.sleep(2)
         out, errors = shell.communicate(timeout=60)
         self.assertEqual((shell.returncode, errors), (0, b""))
         return out.decode().splitlines()
