@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sched.h>
+#include <signal.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -157,6 +158,7 @@ bool open_descriptors(std::span<int> fds) {
 void run_init(const InitPlan& plan) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
   ::prctl(PR_SET_NAME, "hutch-init", 0, 0, 0);
+  ::signal(SIGCHLD, SIG_IGN);  // the kernel reaps orphans; before there can be any
   Progress progress{plan};
   Mounts mounts;
 

@@ -3,8 +3,7 @@
 
 namespace hutch {
 
-// Orphans are reaped by the kernel. Gives back all memory but a few pages: a sandbox holds no copy of its keeper's, and
-// thousands of inits cost little.
+// Gives back all memory but a few pages: a sandbox holds no copy of its keeper's, and thousands of inits cost little.
 [[noreturn]] void rest_for_ever();
 
 }  // namespace hutch

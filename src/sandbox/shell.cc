@@ -86,8 +86,8 @@ Result<ShellBirth> ShellBirth::begin(const ShellSource& source, const IdMap& ids
 
   int pidfd = -1;
   clone_args args{};
-  args.flags = CLONE_NEWPID | CLONE_PIDFD |
-               CLONE_CLEAR_SIGHAND;  // init makes the others itself: a network namespace takes its time
+  // init makes the other namespaces itself: one of the network takes its time.
+  args.flags = CLONE_NEWPID | CLONE_PIDFD | CLONE_CLEAR_SIGHAND;
   args.pidfd = reinterpret_cast<std::uint64_t>(&pidfd);
   args.exit_signal = SIGCHLD;
   if (shell.cgroup_) {

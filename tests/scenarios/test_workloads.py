@@ -384,8 +384,8 @@ class Default(Workload):
             alone, threads = pool.map(lambda first: self.shell((first,), *parts), ("x = [1]", begin))
         self.assertEqual(alone[2:], ["[1, 2]", "True", '{"a": 3}'])
         self.assertEqual(threads[2:], alone[2:])
-        for before, after in zip(alone[:2], threads[:2]):
-            self.assertLess(int(before), int(after) - 200)  # KiB
+        for given_back, kept in zip(alone[:2], threads[:2]):
+            self.assertLess(int(given_back), int(kept) - 200)  # KiB
 
     def shell(self, *parts: tuple[str, ...]) -> list[str]:
         """What the cells wrote; between the parts the session is idle."""
