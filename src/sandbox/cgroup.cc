@@ -115,13 +115,17 @@ Result<CgroupUsage> Cgroup::usage() const {
                                                     : cgroup_internal::v2::usage(*group_);
 }
 
-CgroupMeter Cgroup::take_meter() {
-  if (!group_ || !group_->meter.peak) return {};  // half a meter is none
-  group_->meter.version = group_->tree->version;
-  return std::exchange(group_->meter, {});
+void Cgroup::stand_back() {
+  if (group_) group_->handle.stand_back(true);
 }
 
-Result<CgroupMeter::Reading> CgroupMeter::read() const {
+CgroupHandle Cgroup::take_handle() {
+  if (!group_ || !group_->handle.peak || !group_->handle.idle) return {};
+  group_->handle.version = group_->tree->version;
+  return std::exchange(group_->handle, {});
+}
+
+Result<CgroupHandle::Reading> CgroupHandle::read() const {
   const auto number = [](int fd, std::string_view key) -> Result<std::uint64_t> {
     std::array<char, 2048> buffer;
     const ssize_t count = ::pread(fd, buffer.data(), buffer.size(), 0);
@@ -137,6 +141,11 @@ Result<CgroupMeter::Reading> CgroupMeter::read() const {
   return reading;
 }
 
+void CgroupHandle::stand_back(bool back) {
+  if (!idle || std::exchange(stands_back, back) == back) return;
+  std::ignore = ::pwrite(idle.get(), back ? "1" : "0", 1, 0);
+}
+
 void Cgroup::unthrottle() {
   if (!group_) return;
   for (const auto& hierarchy : group_->tree->hierarchies) {
@@ -144,18 +153,6 @@ void Cgroup::unthrottle() {
     if (!v2 && (hierarchy.controllers & cgroup_internal::kCpu) == 0) continue;
     std::ignore = cgroup_internal::write_file(hierarchy.directory.get(),
                                               group_->file(v2 ? "cpu.max" : "cpu.cfs_quota_us"), v2 ? "max" : "-1");
-  }
-}
-
-void Cgroup::weigh(bool stand_back) {
-  if (!group_) return;
-  for (const auto& hierarchy : group_->tree->hierarchies) {
-    const bool v2 = group_->tree->version == CgroupVersion::v2;
-    if (!v2 && (hierarchy.controllers & cgroup_internal::kCpu) == 0) continue;
-    const char* usual = v2 ? "100" : "1024";
-    const char* little = v2 ? "6" : "64";
-    std::ignore = cgroup_internal::write_file(hierarchy.directory.get(), group_->file(v2 ? "cpu.weight" : "cpu.shares"),
-                                              stand_back ? little : usual);
   }
 }
 

@@ -31,17 +31,19 @@ struct CgroupUsage {
   std::uint64_t process_limit_hits = 0;
 };
 
-// The two figures that every run ends with, for somebody who may read them without asking the keeper. Empty when
-// default-constructed, and where the kernel does not keep both.
-struct CgroupMeter {
+// What somebody may do who does not ask the keeper: read the two figures that every run ends with, and say who goes
+// first. Empty when default-constructed, and where the kernel has not all of it.
+struct CgroupHandle {
   struct Reading {
     std::uint64_t cpu_us = 0;
     std::uint64_t peak_memory = 0;
   };
-  UniqueFd cpu, peak;
+  UniqueFd cpu, peak, idle;
   CgroupVersion version = CgroupVersion::v2;
   explicit operator bool() const { return static_cast<bool>(cpu); }
+  bool stands_back = false;
   [[nodiscard]] Result<Reading> read() const;
+  void stand_back(bool back);  // behind everybody else who wants a processor, whatever their number
 };
 
 // One sandbox's control group. Empty when default-constructed: then every call but the destructor is an error.
@@ -67,11 +69,11 @@ class Cgroup {
   void close_attach_fds();  // once the last child is in, to keep few descriptors open per sandbox
 
   [[nodiscard]] Result<CgroupUsage> usage() const;
-  CgroupMeter take_meter();  // once; for whoever reports the end of the run
+  void stand_back();
+  CgroupHandle take_handle();  // once; for whoever reports the end of the run
 
   // Lifts the processor share, before a kill: a throttled process dies only when its turn comes.
   void unthrottle();
-  void weigh(bool stand_back);  // against other groups, where processors are short
 
   // Peak memory counts from here on, where the kernel lets us say so.
   void forget_peak();

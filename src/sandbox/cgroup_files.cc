@@ -159,7 +159,9 @@ std::string delegated_name(uid_t uid) { return "hutch-" + std::to_string(uid); }
 std::vector<Candidate> candidates(const CgroupSearch& search) {
   using Kind = Candidate::Kind;
   if (!search.place.empty()) return {{.kind = Kind::made, .path = search.place}};
-  if (search.uid == 0) return {{.kind = Kind::made, .path = "hutch"}, {.kind = Kind::own, .path = ""}};
+  if (search.uid == 0) {
+    return {{.kind = Kind::made, .path = "hutch", .processors_beside_us = true}, {.kind = Kind::own, .path = ""}};
+  }
   return {{.kind = Kind::own, .path = ""}, {.kind = Kind::delegated, .path = delegated_name(search.uid)}};
 }
 

@@ -51,6 +51,9 @@ std::optional<std::string> own_path(const Mount& mount, std::span<const Membersh
 struct Candidate {
   enum class Kind { made, own, delegated } kind = Kind::own;
   std::string path;  // empty for `own`
+  // v1: what has only to do with processors goes into the group of this process nevertheless. There every program is
+  // weighed by itself against us and all others, instead of all programs together as one.
+  bool processors_beside_us = false;
 };
 std::vector<Candidate> candidates(const CgroupSearch& search);
 std::string delegated_name(uid_t uid);
@@ -118,7 +121,7 @@ struct Group {
   std::string name;
   std::vector<bool> made;  // by hierarchy: the directory exists
   std::vector<UniqueFd> attach;
-  CgroupMeter meter;
+  CgroupHandle handle;
   std::optional<AppliedLimits> applied;
 
   Group() = default;

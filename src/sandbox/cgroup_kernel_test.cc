@@ -167,6 +167,21 @@ TEST_F(RealCgroup, LimitsCanBeLoweredAndRaised) {
   EXPECT_TRUE(find(name(1), "tasks").empty());
 }
 
+TEST_F(RealCgroup, WhoHasTheHandleSaysWhoStandsBack) {
+  auto group = root_->create(8);
+  ASSERT_TRUE(group) << group.error().message;
+  group->stand_back();
+  EXPECT_EQ(limit(name(8), "cpu.idle", "cpu.idle"), "1");
+  CgroupHandle handle = group->take_handle();
+  if (!handle) HUTCH_LACKING("all that a handle has");
+  EXPECT_TRUE(handle.stands_back);
+  EXPECT_TRUE(handle.read());
+  handle.stand_back(false);
+  EXPECT_EQ(limit(name(8), "cpu.idle", "cpu.idle"), "0");
+  EXPECT_EQ(limit(name(8), "cpu.shares", "cpu.weight"), version_ == CgroupVersion::v1 ? "1024" : "100");
+  EXPECT_FALSE(group->take_handle());
+}
+
 TEST_F(RealCgroup, AChildThatEntersByItselfIsAccounted) {
   auto group = root_->create(2);
   ASSERT_TRUE(group) << group.error().message;

@@ -60,7 +60,10 @@ Result<std::vector<Hierarchy>> open_candidate(const Candidate& candidate, std::s
                                               std::span<const Membership> memberships, OnMade on_made) {
   std::vector<Hierarchy> hierarchies;
   for (const Mount& mount : mounts) {
-    HUTCH_TRY(auto hierarchy, open_hierarchy(mount, candidate, memberships, on_made));
+    const bool only_processors = (mount.controllers & kNeededV1 & ~(kCpu | kCpuacct)) == 0;
+    Candidate here = candidate;
+    if (candidate.processors_beside_us && only_processors) here = {.kind = Candidate::Kind::own, .path = ""};
+    HUTCH_TRY(auto hierarchy, open_hierarchy(mount, here, memberships, on_made));
     hierarchies.push_back(std::move(hierarchy));
   }
   return hierarchies;
@@ -103,8 +106,11 @@ Result<void> open_files(Group& group) {
   }
   const int memory = tree.with(kMemory).directory.get();
   const int cpuacct = tree.with(kCpuacct).directory.get();
-  HUTCH_TRY(group.meter.cpu, open_file(cpuacct, group.file("cpuacct.usage"), O_RDONLY));
-  HUTCH_TRY(group.meter.peak, open_file(memory, group.file("memory.max_usage_in_bytes"), O_RDONLY));
+  HUTCH_TRY(group.handle.cpu, open_file(cpuacct, group.file("cpuacct.usage"), O_RDONLY));
+  HUTCH_TRY(group.handle.peak, open_file(memory, group.file("memory.max_usage_in_bytes"), O_RDONLY));
+  if (auto idle = open_file(tree.with(kCpu).directory.get(), group.file("cpu.idle"), O_WRONLY)) {  // Linux 5.15
+    group.handle.idle = std::move(*idle);
+  }
   // What is the same for every sandbox is written here, so that apply() is short.
   const auto swappiness = write_file(memory, group.file("memory.swappiness"), "0");
   if (!swappiness && !is_missing(swappiness.error())) return swappiness.error();

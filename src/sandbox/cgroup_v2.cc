@@ -152,8 +152,9 @@ Result<void> open_files(Group& group) {
   HUTCH_TRY(auto directory, open_directory(top, group.name));
   const int own = directory.get();
   group.attach.push_back(std::move(directory));
-  HUTCH_TRY(group.meter.cpu, open_file(own, "cpu.stat", O_RDONLY));
-  if (auto peak = open_file(own, "memory.peak", O_RDONLY)) group.meter.peak = std::move(*peak);
+  HUTCH_TRY(group.handle.cpu, open_file(own, "cpu.stat", O_RDONLY));
+  if (auto peak = open_file(own, "memory.peak", O_RDONLY)) group.handle.peak = std::move(*peak);
+  if (auto idle = open_file(own, "cpu.idle", O_WRONLY)) group.handle.idle = std::move(*idle);
   // What is the same for every sandbox is written here, so that apply() is short. A kernel without swap has no swap
   // limit, and one before 4.19 kills the largest process instead of all.
   for (const auto& [file, text] : {std::pair{"memory.swap.max", "0"}, std::pair{"memory.oom.group", "1"}}) {

@@ -53,10 +53,14 @@ void Admission::take_place(Owner owner) {
   uses_[owner].change(1, *this);
 }
 
-bool Admission::try_enter(Owner owner) {
+bool Admission::may_enter(Owner owner) const {
   const bool alone =
       options_.reserve > 0 && may_use_reserve(owner) && std::ranges::find(lines_, owner, &Line::owner) == lines_.end();
-  if ((waiting_ > 0 && !alone) || !has_room(owner)) return false;
+  return (waiting_ == 0 || alone) && has_room(owner);
+}
+
+bool Admission::try_enter(Owner owner) {
+  if (!may_enter(owner)) return false;
   take_place(owner);
   return true;
 }

@@ -32,6 +32,7 @@ class Admission {
   void leave(Owner owner, Clock::duration took);
   // Without waiting; false when one would have to.
   bool try_enter(Owner owner);
+  [[nodiscard]] bool may_enter(Owner owner) const;
   // Somebody who is served already and needs a place again: waits however many others do.
   net::awaitable<void> enter_again(Owner owner);
 

@@ -138,15 +138,19 @@ net::awaitable<std::expected<wire::Record, StartFailure>> Engine::execute(std::s
       auto full = at_capacity(std::to_string(sessions_) + " shells are open, and no more may be");
       co_return std::unexpected(run->refuse(std::move(full)));
     }
+    if (!admission_.may_enter(owner)) run->stand_back();
     ++sessions_;
     auto record = co_await run->execute();
     --sessions_;
     co_return record;
   }
   const auto arrived = Clock::now();
-  if (!co_await admission_.enter(owner)) {
-    co_return std::unexpected(at_capacity("the engine is at capacity: " + std::to_string(admission_.running()) +
-                                          " run and " + std::to_string(admission_.waiting()) + " wait"));
+  if (!admission_.try_enter(owner)) {
+    run->stand_back();
+    if (!co_await admission_.enter(owner)) {
+      co_return std::unexpected(at_capacity("the engine is at capacity: " + std::to_string(admission_.running()) +
+                                            " run and " + std::to_string(admission_.waiting()) + " wait"));
+    }
   }
   const auto begin = Clock::now();
   run->note_wait(begin - arrived, admission_.waiting() > 0 || admission_.running() > options_.pool.cores);

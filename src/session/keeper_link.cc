@@ -76,7 +76,6 @@ void KeeperLink::kill_others(std::uint64_t run) {
 void KeeperLink::ask_usage(const UsageRequest& request) { std::ignore = send(KeeperRequestKind::usage, request); }
 void KeeperLink::limit(const LimitRequest& request) { std::ignore = send(KeeperRequestKind::limit, request); }
 void KeeperLink::settle(const SettleRequest& request) { std::ignore = send(KeeperRequestKind::settle, request); }
-void KeeperLink::weigh(const WeighRequest& request) { std::ignore = send(KeeperRequestKind::weigh, request); }
 void KeeperLink::stock(const StockRequest& request) { std::ignore = send(KeeperRequestKind::stock, request); }
 
 void KeeperLink::release(std::uint64_t run) {
@@ -99,7 +98,7 @@ net::awaitable<void> KeeperLink::listen() {
     co_await socket_.async_wait(net::posix::stream_descriptor::wait_read,
                                 net::redirect_error(net::use_awaitable, failed));
     if (failed) break;
-    std::array<int, kStartedFds + kMeterFds> fds{};
+    std::array<int, kStartedFds + kHandleFds> fds{};
     std::size_t fd_count = 0;
     const ssize_t got = wire::receive_with_fds(socket_.native_handle(), bytes, fds, fd_count, MSG_DONTWAIT);
     if (got < 0 && errno == EAGAIN) continue;

@@ -49,7 +49,6 @@ class KeeperLink {
   void ask_usage(const UsageRequest& request);
   void limit(const LimitRequest& request);
   void settle(const SettleRequest& request);
-  void weigh(const WeighRequest& request);
   void stock(const StockRequest& request);
   void release(std::uint64_t run);
   net::awaitable<std::uint64_t> measure_fork(std::uint32_t template_index);  // nanoseconds; 0: it cannot be told

@@ -67,13 +67,13 @@ void ReadyPool::note_start(std::uint32_t template_index) {
   shelves_[template_index].used = true;
 }
 
-std::optional<SandboxLink> ReadyPool::claim(const StartRequest& request, bool waited) {
+std::optional<SandboxLink> ReadyPool::claim(const StartRequest& request) {
   if (!fits(request)) return std::nullopt;
   auto& shelf = shelves_[request.template_index];
   shelf.wanted = std::max(shelf.wanted, options_.least);
   wake();
   while (!shelf.ready.empty() && shelf.ready.front()->link.is_dead()) drop(*shelf.ready.front());
-  if (shelf.ready.size() <= (waited ? options_.kept_back : 0)) {
+  if (shelf.ready.size() <= (request.stand_back ? options_.kept_back : 0)) {
     ++counts_.misses;
     if (shelf.wanted < options_.most) ++shelf.wanted;
     shelf.changed = last_claim_;

@@ -41,11 +41,12 @@ class ReadyPool {
   // A warm start of this template, from here or not: its shells will be made up for.
   void note_start(std::uint32_t template_index);
 
-  // One that fits the request, never to be returned; nothing when there is none. `waited`: for a place.
-  std::optional<SandboxLink> claim(const StartRequest& request, bool waited);
+  // One that fits the request, never to be returned; nothing when there is none.
+  std::optional<SandboxLink> claim(const StartRequest& request);
 
   // Programs that run now; the pool grows only beside few of them.
   void note_load(std::uint32_t running);
+  [[nodiscard]] bool crowded() const { return running_ > options_.cores; }
 
   // Refills and shrinks, for ever.
   net::awaitable<void> tend();

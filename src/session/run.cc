@@ -20,7 +20,6 @@ constexpr auto kGrace = std::chrono::milliseconds(1);    // for the answer to re
 constexpr auto kAnswerTime = std::chrono::seconds(1);    // of the keeper
 constexpr auto kQuestionTime = std::chrono::seconds(5);  // of a runner that is asked about its state
 constexpr auto kInterruptTime = std::chrono::seconds(2);
-constexpr std::uint64_t kAtOnce = 1'000;               // microseconds: it did not wait for a place
 constexpr auto kStartTime = std::chrono::seconds(60);  // a zygote that imports a lot
 constexpr auto kWeakerInterval = std::chrono::milliseconds(20);
 constexpr auto kShortestInterval = std::chrono::milliseconds(10);
@@ -66,8 +65,7 @@ net::awaitable<std::expected<wire::Record, StartFailure>> Run::execute() {
   asked_ = Clock::now();
   started_at_ns_ = now_ns();
   if (!spec_.request.cold) pool_.note_start(spec_.template_index);
-  auto link = spec_.request.on_demand || spec_.into != 0 ? std::nullopt
-                                                         : pool_.claim(start_request(), spec_.waited_us > kAtOnce);
+  auto link = spec_.request.on_demand || spec_.into != 0 ? std::nullopt : pool_.claim(start_request());
   if (link) {
     co_await claim(std::move(*link));
   } else {
@@ -138,6 +136,7 @@ StartRequest Run::start_request() const {
           .others_follow = spec_.others_follow,
           .lasting = spec_.lasting,
           .into = spec_.into,
+          .stand_back = spec_.stand_back,
           .limits = LimitNumbers::from(spec_.limits),
           .fault = spec_.fault};
 }
@@ -148,6 +147,7 @@ net::awaitable<void> Run::claim(SandboxLink link) {
   claimed_ = true;
   started_ = true;
   keeper_.hand_over(link_.number, *this);
+  link_.cgroup.stand_back(spec_.stand_back);
   if (is_shell()) keeper_.settle({.run = link_.number, .lasting = spec_.lasting});
   if (const auto asked = start_request().limits; !asked.same_group_limits(LimitNumbers::from(Limits{}))) {
     keeper_.limit({.run = link_.number, .limits = asked});
@@ -187,7 +187,7 @@ void Run::walls_are_up() {
   running_ = up_;
   if (!is_shell()) {
     arm_wall_limit(spec_.limits.wall);
-    begin_quickly(spec_.waited_us > kAtOnce);
+    arm_patience();
   }
   begun_.set();
   ready_.set();
@@ -206,8 +206,9 @@ net::awaitable<void> Run::wait_for_end() {
     co_return;
   }
   const bool clean = wait_status_ == 0 && !python_;
-  const auto reading = clean && link_.meter ? link_.meter.read() : Result<CgroupMeter::Reading>(CgroupMeter::Reading{});
-  if (clean && link_.meter && reading) {
+  const auto reading =
+      clean && link_.cgroup ? link_.cgroup.read() : Result<CgroupHandle::Reading>(CgroupHandle::Reading{});
+  if (clean && link_.cgroup && reading) {
     usage_.cpu_us = reading->cpu_us - std::min(link_.cpu_before_us, reading->cpu_us);
     usage_.peak_memory = reading->peak_memory;
     usage_.from_cgroup = true;
@@ -249,18 +250,19 @@ void Run::send_cell(CellTask task) {
   cell_output_before_ = output_bytes_;
   cell_wall_ = task.timeout.value_or(spec_.limits.wall);
   cell_is_whole_ = spec_.lasting || spec_.into != 0 || task.timeout;
+  link_.cgroup.stand_back(task.waited);
   // First of all: what follows is done while it runs.
   if (cell_is_whole_) {
     send(wire::make_frame(wire::TaskType::run_in_session, task.what));
   } else {
     send(wire::make_frame(wire::TaskType::run_cell, wire::RunCell{.code = std::move(task.what.code)}));
   }
-  const auto reading = link_.meter ? link_.meter.read() : Result<CgroupMeter::Reading>(CgroupMeter::Reading{});
-  if (link_.meter && reading) usage_.cpu_us = reading->cpu_us - std::min(link_.cpu_before_us, reading->cpu_us);
+  const auto reading = link_.cgroup ? link_.cgroup.read() : Result<CgroupHandle::Reading>(CgroupHandle::Reading{});
+  if (link_.cgroup && reading) usage_.cpu_us = reading->cpu_us - std::min(link_.cpu_before_us, reading->cpu_us);
   cell_cpu_before_us_ = usage_.cpu_us;
   arm_wall_limit(cell_wall_);
   watch_timer_.cancel();
-  begin_quickly(task.waited);
+  arm_patience();
 }
 
 void Run::run_cell(CellTask task, std::function<void()> done) {
@@ -308,16 +310,14 @@ void Run::arm_wall_limit(std::chrono::milliseconds after) {
 
 // Where processors are short, short programs go before long ones, and both before those of an owner who has so many
 // that they waited for each other.
-void Run::begin_quickly(bool waited) {
-  if (std::exchange(stands_back_, waited) != waited) keeper_.weigh({.run = link_.number, .stand_back = waited});
-  if (waited) return;
+void Run::arm_patience() {
   patience_timer_.expires_after(kQuickly);
   const std::weak_ptr<Run> weak = weak_from_this();
   patience_timer_.async_wait([weak](const boost::system::error_code& failed) {
     const auto self = failed ? nullptr : weak.lock();
     if (!self || self->over_ || (self->is_shell() && !self->cell_runs_)) return;
-    self->stands_back_ = true;
-    self->keeper_.weigh({.run = self->link_.number, .stand_back = true});
+    self->link_.cgroup.stand_back(self->pool_.crowded());
+    self->arm_patience();
   });
 }
 
@@ -378,7 +378,8 @@ void Run::on_usage(const UsageNumbers& usage) {
 void Run::on_started(const StartedReply& reply, std::vector<UniqueFd> fds) {
   started_ = true;
   link_.adopt(reply, std::move(fds));
-  if (spec_.into != 0) link_.meter = std::move(spec_.meter);
+  if (spec_.into != 0) link_.cgroup = std::move(spec_.cgroup);
+  link_.cgroup.stand_back(spec_.stand_back);
   begun_.set();
 }
 

@@ -56,11 +56,12 @@ struct RunSpec {
   Clock::time_point arrived = Clock::now();
   std::uint64_t validation_us = 0;
   std::uint64_t waited_us = 0;  // for a free slot
+  bool stand_back = false;      // its owner has so many that they wait for each other
   bool others_follow = false;   // more starts are waiting
   // Of sessions: a sandbox that outlives its interpreter, and the interpreters that come after the first.
   bool lasting = false;
   std::uint64_t into = 0;  // the lasting sandbox to start in
-  CgroupMeter meter;       // of that sandbox
+  CgroupHandle cgroup;     // of that sandbox
   bool tell_all = false;   // the sink caps the output; a program is not ended for talking
   ToolOffer tools;         // to a one-shot that is a cell
 };
@@ -80,6 +81,7 @@ class Run final : public KeeperListener, public std::enable_shared_from_this<Run
   // The record, or why there is none. The sandbox is taken apart afterwards.
   net::awaitable<std::expected<wire::Record, StartFailure>> execute();
 
+  void stand_back() { spec_.stand_back = true; }
   void note_wait(Clock::duration waited, bool others_wait) {
     spec_.others_follow = others_wait;
     spec_.waited_us = static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(waited).count());
@@ -99,10 +101,10 @@ class Run final : public KeeperListener, public std::enable_shared_from_this<Run
   [[nodiscard]] const Limits& limits() const { return spec_.limits; }
   [[nodiscard]] std::uint32_t template_index() const { return spec_.template_index; }
   [[nodiscard]] std::optional<std::uint64_t> peak_memory() const {
-    const auto reading = link_.meter ? link_.meter.read() : Result<CgroupMeter::Reading>(system_error(0));
+    const auto reading = link_.cgroup ? link_.cgroup.read() : Result<CgroupHandle::Reading>(system_error(0));
     return reading ? std::optional(reading->peak_memory) : std::nullopt;
   }
-  CgroupMeter take_meter() { return std::move(link_.meter); }
+  CgroupHandle take_handle() { return std::move(link_.cgroup); }
   UniqueFd take_workspace() { return std::move(link_.workspace); }
   net::awaitable<bool> wait_until_ready();  // false: it never was
   // There is no place for it: whoever waits hears so.
@@ -132,7 +134,7 @@ class Run final : public KeeperListener, public std::enable_shared_from_this<Run
   void fail_early();
   void arm_wall_limit(std::chrono::milliseconds after);
   void wall_limit_reached();
-  void begin_quickly(bool waited);
+  void arm_patience();
   void send_task();
   net::awaitable<void> send_files();
   void send_cell(CellTask task);
@@ -203,7 +205,6 @@ class Run final : public KeeperListener, public std::enable_shared_from_this<Run
   bool writing_ = false;
   bool task_sent_ = false;
   bool cell_runs_ = false;
-  bool stands_back_ = false;
   bool cell_is_command_ = false;
   bool cell_is_whole_ = false;     // nobody will add lines to it
   std::uint64_t wall_serial_ = 0;  // of the time limit that counts

@@ -68,8 +68,8 @@ wire::Record Run::make_record(const Collection& files) {
 wire::Record Run::make_cell_record(const wire::CellDone& done) {
   finished_ = Clock::now();
   const std::uint64_t wall_us = us_between(cell_began_, finished_);
-  if (link_.meter) {
-    if (const auto reading = link_.meter.read()) {
+  if (link_.cgroup) {
+    if (const auto reading = link_.cgroup.read()) {
       usage_.cpu_us = reading->cpu_us - std::min(link_.cpu_before_us, reading->cpu_us);
       usage_.peak_memory = reading->peak_memory;
       usage_.from_cgroup = true;

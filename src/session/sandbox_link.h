@@ -42,7 +42,7 @@ class SandboxLink {
   UniqueFd workspace;
   net::posix::stream_descriptor input, output, error, listener;
   net::local::stream_protocol::socket control;
-  CgroupMeter meter;
+  CgroupHandle cgroup;
 
  private:
   wire::FrameBuffer frames_{wire::kMaxIdleFrame};

@@ -115,7 +115,7 @@ net::awaitable<std::expected<void, StartFailure>> Session::start_interpreter() {
                .input = UniqueFd{pipe[0]},
                .lasting = sandbox_ == 0,
                .into = sandbox_,
-               .meter = std::move(meter_),
+               .cgroup = std::move(cgroup_),
                .tell_all = true};
   auto run = engine_.admit(std::move(spec), *this);
   if (!run) co_return std::unexpected(StartFailure{.error = run.error()});
@@ -145,7 +145,7 @@ net::awaitable<std::expected<void, StartFailure>> Session::start_interpreter() {
 
 net::awaitable<void> Session::host(std::shared_ptr<Run> interpreter) {
   last_words_ = co_await engine_.execute(interpreter, owner_);
-  meter_ = interpreter->take_meter();
+  cgroup_ = interpreter->take_handle();
   if (interpreter_ == interpreter) interpreter_.reset();
   if (!engine_.keeps_files()) lose_sandbox();  // without control groups a sandbox dies with its interpreter
   interpreter_gone_.set();
@@ -159,7 +159,7 @@ void Session::lose_sandbox() {
   workspace_.reset();
   porters_.clear();
   known_files_.clear();
-  meter_ = {};
+  cgroup_ = {};
   lost_ = !settings_.persist;
 }
 

@@ -117,7 +117,7 @@ class Session final : public RunSink, public std::enable_shared_from_this<Sessio
   Limits limits_;
   UniqueFd workspace_;
   UniqueFd input_;  // what live input is written to
-  CgroupMeter meter_;
+  CgroupHandle cgroup_;
   FileStamps known_files_;
   bool files_touched_ = false;  // by others than the program, since the last look
   bool unsaved_ = false;

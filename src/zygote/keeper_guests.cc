@@ -67,13 +67,6 @@ void KeeperLoop::guest_ended(std::uint64_t run, int wait_status) {
   send_packet(engine_.get(), KeeperReplyKind::exited, words, {});
 }
 
-void KeeperLoop::handle_weigh(const WeighRequest& request) {
-  const auto guest = guests_.find(request.run);
-  const auto found = sandboxes_.find(guest != guests_.end() ? guest->second.host : request.run);
-  if (found != sandboxes_.end() && found->second.shell.cgroup())
-    found->second.shell.cgroup()->weigh(request.stand_back);
-}
-
 void KeeperLoop::handle_settle(const SettleRequest& request) {
   const auto found = sandboxes_.find(request.run);
   if (found == sandboxes_.end()) return;

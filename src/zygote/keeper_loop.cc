@@ -175,12 +175,6 @@ bool KeeperLoop::receive_request() {
       handle_settle(*request);
       return true;
     }
-    case KeeperRequestKind::weigh: {
-      auto request = wire::decode<WeighRequest>(payload);
-      if (!request) return false;
-      handle_weigh(*request);
-      return true;
-    }
     case KeeperRequestKind::measure: {
       auto request = wire::decode<MeasureRequest>(payload);
       if (!request || request->template_index >= prepared_.size()) return false;

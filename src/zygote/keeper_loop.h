@@ -101,7 +101,6 @@ class KeeperLoop {
   void kill_others(std::uint64_t run);
   [[nodiscard]] std::vector<pid_t> own_processes(const Sandbox& sandbox) const;
   void handle_settle(const SettleRequest& request);
-  void handle_weigh(const WeighRequest& request);
   void handle_signal(const SignalRequest& request);
   void handle_usage(const UsageRequest& request);
   void handle_limit(const LimitRequest& request);

@@ -20,7 +20,6 @@ enum class KeeperRequestKind : std::uint8_t {
   usage,
   limit,
   settle,
-  weigh,
   stock,
   measure,
   release,
@@ -79,13 +78,14 @@ struct StartRequest {
   bool others_follow = false;  // make the next shell while this one's runner is forked
   bool lasting = false;        // the sandbox outlives its runner, and others may join it
   std::uint64_t into = 0;      // join the lasting sandbox of that run instead of a new one
+  bool stand_back = false;     // behind those who did not have to wait
   bool helper = false;         // works for us beside the program, and is spared when that is killed
   LimitNumbers limits;
   Step fault = Step::none;
   template <class A>
   void fields(A& a) {
     a(run), a(template_index), a(warm), a(weaker_limits), a(in_advance), a(others_follow), a(lasting), a(into);
-    a(helper), a(limits), a(fault);
+    a(stand_back), a(helper), a(limits), a(fault);
   }
 };
 
@@ -126,16 +126,6 @@ struct SettleRequest {
   template <class A>
   void fields(A& a) {
     a(run), a(lasting);
-  }
-};
-
-// A program that runs for long stands back behind those that have just begun.
-struct WeighRequest {
-  std::uint64_t run = 0;
-  bool stand_back = false;
-  template <class A>
-  void fields(A& a) {
-    a(run), a(stand_back);
   }
 };
 
@@ -205,17 +195,18 @@ struct StepDuration {
 };
 
 // Attached: the workspace directory, the engine's ends of stdin, stdout, stderr and the control socket, and the two
-// files of the control group's meter where there is one.
-inline constexpr std::size_t kStartedFds = 5, kMeterFds = 2;
+// files of the control group's handle where there is one.
+inline constexpr std::size_t kStartedFds = 5, kHandleFds = 3;
 struct StartedReply {
   std::uint64_t run = 0;
   bool shell_was_ready = false;  // only the fork was left to do
-  bool meter_is_v1 = false;
+  bool cgroup_is_v1 = false;
+  bool stands_back = false;
   std::uint64_t fork_ns = 0;
   std::vector<StepDuration> shell_steps;  // of making the shell, whenever that was
   template <class A>
   void fields(A& a) {
-    a(run), a(shell_was_ready), a(meter_is_v1), a(fork_ns), a(shell_steps);
+    a(run), a(shell_was_ready), a(cgroup_is_v1), a(stands_back), a(fork_ns), a(shell_steps);
   }
 };
 

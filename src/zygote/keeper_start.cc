@@ -94,6 +94,7 @@ Result<KeeperLoop::Launched> KeeperLoop::launch(const StartRequest& request, She
     retire(std::move(shell));
     return std::move(applied).error();
   }
+  if (request.stand_back && shell.cgroup()) shell.cgroup()->stand_back();
   failed = Step::join_namespaces;
   auto forked = request.warm ? start_warm(request, shell, runner) : start_cold(request, shell, runner);
   if (!forked) {
@@ -136,11 +137,12 @@ void KeeperLoop::tell_started(const StartRequest& request, Shell& shell, const S
   }
   std::vector<int> attached = {shell.workspace(), ends.input.get(), ends.output.get(), ends.error.get(),
                                ends.control.get()};
-  CgroupMeter meter;
-  if (shell.cgroup()) meter = shell.cgroup()->take_meter();
-  if (meter) {
-    attached.insert(attached.end(), {meter.cpu.get(), meter.peak.get()});
-    reply.meter_is_v1 = meter.version == CgroupVersion::v1;
+  CgroupHandle handle;
+  if (shell.cgroup()) handle = shell.cgroup()->take_handle();
+  if (handle) {
+    attached.insert(attached.end(), {handle.cpu.get(), handle.peak.get(), handle.idle.get()});
+    reply.cgroup_is_v1 = handle.version == CgroupVersion::v1;
+    reply.stands_back = handle.stands_back;
   }
   send_packet(engine_.get(), KeeperReplyKind::started, reply, attached);
 }

@@ -205,7 +205,7 @@ def groups_of(home: Home) -> list[str]:
     if home.cgroup:
         return sorted(glob.glob("/sys/fs/cgroup/*/%s/box-*" % home.cgroup) +
                       glob.glob("/sys/fs/cgroup/%s/box-*" % home.cgroup))
-    places = [place for pattern in ("hutch", "hutch-*", "*/hutch", "*/hutch-*")
+    places = [place for pattern in ("hutch", "hutch-*", "*", "*/hutch", "*/hutch-*")
               for place in glob.glob("/sys/fs/cgroup/%s/box-*" % pattern)]
     return sorted(place for place in places if int(os.path.basename(place).split("-")[2]) in home.engines)
 

@@ -1,6 +1,7 @@
 """A daemon that is killed, stopped or full, and the next one in the same place."""
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 
@@ -125,6 +126,29 @@ class Full(Restart):
             self.client.post("/v1/runs/%s/cancel" % run, expect=202)
             self.assertEqual(self.client.get("/v1/runs/%s?wait_ms=9000" % run).json["status"], "cancelled")
         self.assertEqual(self.client.run("print(1)")["stdout"], "1\n")
+
+
+class Busy(Restart):
+    CORES = os.cpu_count() or 1
+    environment = {"HUTCH_ENGINE_MAX_RUNNING": str(CORES + 1)}
+
+    def standing_back(self) -> int:
+        """How many sandboxes take only processors that nobody else wants."""
+        count = 0
+        for group in support.groups_of(self.place):
+            with contextlib.suppress(FileNotFoundError), open(os.path.join(group, "cpu.idle")) as file:
+                count += file.read() == "1\n"
+        return count
+
+    def test_long_programs_stand_back_where_processors_are_short(self):
+        running = [self.client.launch("while True: pass") for _ in range(self.CORES + 2)]  # one of them waits
+        self.assertTrue(support.settle(lambda: self.standing_back() == self.CORES + 1), self.standing_back())
+        other = self.server.new_client("other")
+        self.assertEqual(other.run("print(1)")["stdout"], "1\n")  # as if they were not there
+        for run in running[1:]:
+            self.client.post("/v1/runs/%s/cancel" % run, expect=202)
+        self.assertTrue(support.settle(lambda: self.standing_back() == 0), "alone, it need not")
+        self.client.post("/v1/runs/%s/cancel" % running[0], expect=202)
 
 
 if __name__ == "__main__":
