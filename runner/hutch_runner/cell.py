@@ -47,6 +47,7 @@ class Session:
         self._channel = channel
         self._workspace = workspace
         self._shell = shell
+        self._kind = 0 if shell.ipython is None else 1  # see rehearsal.sessions()
         self._inspector = inspector
         self._input = SessionInput(channel)
         self._changes = Changes(shell.main[0].__dict__, workspace)
@@ -56,7 +57,7 @@ class Session:
         while going:
             # Other threads may read tasks too, and keep them for us: then only receive() hears of them.
             if rest is not None and not self._channel.has_more() and not _thread._count():
-                rest(self._channel.fd)
+                rest(self._channel.fd, self._kind)
             frame = self._channel.receive()
             going = frame is not None and self.carry_out(*frame)
 

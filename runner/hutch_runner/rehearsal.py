@@ -18,6 +18,12 @@ from .zygote import open_stream
 _receive, _leave = _hutch_zygote.receive, finish.leave  # each module that is named costs a child two pages
 
 OPEN_SHELL = wire.encode_frame(wire.OPEN_SHELL, bytes(5))  # without variables and IPython
+OPEN_IPYTHON = wire.encode_frame(wire.OPEN_SHELL, bytes(4) + b"\1")
+PROGRAM = wire.RunScript.encode_plain(b"print()")
+USUAL_CELLS = (b"import json, math\nclass A:\n    def f(self, a=1, *b):\n        return [a for _ in b]\nA().f(1, 2)",
+               b"with open('/dev/null') as f:\n    text = f.read()\nfor i in range(3):\n    print(f'{i:3}', end='')",
+               b"try:\n    import pandas as pd\n    print(pd.DataFrame({'a': [1, 2]}).describe())\nexcept ImportError:\n"
+               b"    pass", b"{'a': [1, 2.5], 'b': None}", b"def g(n):\n    return n and g(n - 1)\ng(3) / 0")
 SPECIALIZED = 20  # after so many calls CPython has chosen its quick instructions, and no child need change the code
 
 
@@ -40,8 +46,7 @@ def prepare(workspace: str) -> tuple[script.Stage, list]:
     _hutch_zygote.fill_gaps()
     finish.remember_start()
     _hutch_zygote.make_fork_cheap()
-    try_out(stage, workspace, wire.RunScript.encode_plain(b"print()"), wire.FINISHED, of_session=False)
-    try_out(stage, workspace, OPEN_SHELL + run_cell(b"x = 1"), wire.CELL_DONE, of_session=True)
+    try_out(stage, workspace)
     return stage, reseeders
 
 
@@ -110,7 +115,7 @@ def rehearse_programs(programs: tuple = (b"print(end='')", b"import sys\ndef f()
     os.close(theirs)
 
 
-def rehearse_cells(cells: tuple = (b"x = 1", b"x += 1", b"x", b"1/0")) -> None:
+def rehearse_cells(cells: tuple = (b"x = 1", b"x += 1", b"x", b"1/0", *USUAL_CELLS[:2])) -> None:
     """The same for a session."""
     ours, theirs = _hutch_zygote.make_channel()
     heard = wire.Channel(theirs)
@@ -127,13 +132,19 @@ def rehearse_cells(cells: tuple = (b"x = 1", b"x += 1", b"x", b"1/0")) -> None:
     os.close(theirs)
 
 
+def sessions() -> tuple[tuple[bytes, bytes], ...]:
+    """What each kind is told when it is tried out: how it begins, and what is often done in one."""
+    kinds = (OPEN_SHELL, OPEN_IPYTHON) if "IPython.core.interactiveshell" in sys.modules else (OPEN_SHELL,)
+    usual = b"".join(run_cell(code) for code in USUAL_CELLS)
+    return tuple((kind + run_cell(b"x = 1"), usual) for kind in kinds)
+
+
 def run_cell(code: bytes) -> bytes:
     return wire.encode_frame(wire.RUN_CELL, len(code).to_bytes(4, "little") + code)
 
 
-def try_out(stage: script.Stage, workspace: str, tasks: bytes, last: int, of_session: bool) -> None:
-    """A run or a session in a child that nobody hears, for the sake of the pages it touches: every child will need them.
-    `last` is what it says in the end."""
+def try_out(stage: script.Stage, workspace: str) -> None:
+    """A run in a child that nobody hears, for the sake of the pages it touches: every child will need them."""
     ours, theirs = _hutch_zygote.make_channel()
     pid = os.fork()
     if pid == 0:
@@ -145,12 +156,12 @@ def try_out(stage: script.Stage, workspace: str, tasks: bytes, last: int, of_ses
         become_runner(False, stage, [], workspace)
     os.close(theirs)
     try:
-        os.write(ours, tasks)
+        os.write(ours, PROGRAM)
         heard = wire.Channel(ours)
-        while (frame := heard.receive()) is not None and frame[0] != last:
+        while (frame := heard.receive()) is not None and frame[0] != wire.FINISHED:
             pass
         if frame is not None:  # else it died: then forks are a little slower
-            _hutch_zygote.remember_pages(pid, of_session)
+            _hutch_zygote.remember_pages(pid)
     finally:
         os.close(ours)
         os.kill(pid, 9)

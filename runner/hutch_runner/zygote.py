@@ -33,7 +33,8 @@ def main(arguments: list[str], workspace: str = WORKSPACE) -> None:
     from . import rehearsal  # only now: what every child runs lies side by side, and not between what was preloaded
 
     stage, reseeders = rehearsal.prepare(workspace)
-    in_advance = _hutch_zygote.serve(control, int((time.perf_counter() - begin) * 1e6))
+    trials = rehearsal.sessions()
+    in_advance = _hutch_zygote.serve(control, int((time.perf_counter() - begin) * 1e6), trials)
     rehearsal.become_runner(in_advance, stage, reseeders, workspace)
 
 

@@ -33,6 +33,7 @@
 #include "zygote/heap_image.h"
 #include "zygote/hot_pages.h"
 #include "zygote/joined_code.h"
+#include "zygote/trial.h"
 #include "zygote/zygote_messages.h"
 
 namespace hutch {
@@ -106,9 +107,11 @@ bool install_base_filter() {
   return ::syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program) == 0;
 }
 
+constexpr std::uint64_t kTellThreadLibrary = CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID;
+
 // CLONE_PARENT: the keeper, not the zygote, is told of the runner's end, by the kernel.
 pid_t fork_for_keeper(const ForkRequest& request, int cgroup) {
-  constexpr std::uint64_t kFlags = CLONE_PARENT | CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID;
+  constexpr std::uint64_t kFlags = CLONE_PARENT | kTellThreadLibrary;
   if (request.cgroup_is_directory) {
     clone_args args{};
     args.flags = kFlags | CLONE_INTO_CGROUP;
@@ -177,6 +180,14 @@ void restore_fork_hooks() {
   }
 }
 
+// In a child, when it is in its sandbox.
+void wake_up(hot_pages::Which bring) {
+  reseed_generators();
+  hot_pages::touch(bring);
+  PyOS_AfterFork_Child();
+  restore_fork_hooks();
+}
+
 // True in the child.
 bool serve_one(const ForkRequest& request, std::span<const int> fds) {
   const JoinPlan plan = plan_for(request, fds);
@@ -191,10 +202,7 @@ bool serve_one(const ForkRequest& request, std::span<const int> fds) {
     if (pid == 0) {
       ::syscall(SYS_set_robust_list, state.robust_list, state.robust_list_size);
       join_shell(plan);
-      reseed_generators();
-      hot_pages::touch(request.in_advance ? hot_pages::Which::all : hot_pages::Which::not_inherited);
-      PyOS_AfterFork_Child();
-      restore_fork_hooks();
+      wake_up(request.in_advance ? hot_pages::Which::all : hot_pages::Which::not_inherited);
       return true;
     }
   }
@@ -205,6 +213,39 @@ bool serve_one(const ForkRequest& request, std::span<const int> fds) {
   ::setns(state.own_pid_namespace, CLONE_NEWPID);  // or a dead sandbox's pid namespace would live on with us
   PyOS_AfterFork_Parent();
   for (const int fd : fds) ::close(fd);
+  return false;
+}
+
+// A session that nobody hears, for the sake of the pages it changes: every other will change the same, because it
+// begins where they begin. True in the child.
+bool try_out_session(std::size_t kind, std::string_view first, std::string_view then) {
+  int sockets[2];
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) != 0) return false;
+  PyOS_BeforeFork();
+  const auto pid =
+      static_cast<pid_t>(::syscall(SYS_clone, kTellThreadLibrary | SIGCHLD, nullptr, nullptr, state.thread_id, 0));
+  if (pid == 0) {
+    ::syscall(SYS_set_robust_list, state.robust_list, state.robust_list_size);
+    trial::be_heard_by_nobody(sockets[1]);
+    wake_up(hot_pages::Which::not_inherited);
+    return true;
+  }
+  PyOS_AfterFork_Parent();
+  ::close(sockets[1]);
+  if (pid > 0) {
+    const auto rests_after = [&](std::string_view tasks) {
+      const ssize_t sent = ::send(sockets[0], tasks.data(), tasks.size(), MSG_NOSIGNAL);
+      return sent == static_cast<ssize_t>(tasks.size()) && trial::comes_to_rest(pid, sockets[0]);
+    };
+    // Where nothing can be learned, sessions take more memory.
+    if (rests_after(first)) {
+      hot_pages::remember_session(pid, kind);
+      if (rests_after(then)) hot_pages::remember_more(pid, kind);
+    }
+    ::kill(pid, SIGKILL);
+    ::waitpid(pid, nullptr, 0);
+  }
+  ::close(sockets[0]);
   return false;
 }
 
@@ -225,10 +266,24 @@ PyObject* fail(const char* what) { return PyErr_Format(PyExc_RuntimeError, "zygo
 
 PyObject* serve(PyObject*, PyObject* args) {
   unsigned long long preload_us = 0;
-  if (PyArg_ParseTuple(args, "iK", &state.keeper, &preload_us) == 0) return nullptr;
+  PyObject* sessions = nullptr;
+  if (PyArg_ParseTuple(args, "iKO!", &state.keeper, &preload_us, &PyTuple_Type, &sessions) == 0) return nullptr;
   if (!receive_hello()) return fail("the keeper's greeting did not arrive");
   if (!find_thread_bookkeeping()) return fail("cannot find the thread id (is CONFIG_CHECKPOINT_RESTORE off?)");
   hot_pages::own();
+  for (Py_ssize_t kind = 0; kind < PyTuple_Size(sessions); ++kind) {
+    const char* first = nullptr;
+    const char* then = nullptr;
+    Py_ssize_t first_size = 0;
+    Py_ssize_t then_size = 0;
+    if (PyArg_ParseTuple(PyTuple_GetItem(sessions, kind), "y#y#", &first, &first_size, &then, &then_size) == 0) {
+      return nullptr;
+    }
+    if (try_out_session(static_cast<std::size_t>(kind), {first, static_cast<std::size_t>(first_size)},
+                        {then, static_cast<std::size_t>(then_size)})) {
+      Py_RETURN_FALSE;
+    }
+  }
   const ZygoteReady ready{.preload_us = preload_us, .heap_bytes = state.image_bytes};
   if (!install_base_filter()) return fail("cannot install the system call filter");
   wire::send_with_fds(state.keeper, {reinterpret_cast<const char*>(&ready), sizeof(ready)}, {});
@@ -329,10 +384,8 @@ PyObject* receive(PyObject*, PyObject* args) {
 
 PyObject* remember_pages(PyObject*, PyObject* args) {
   int pid = 0;
-  int of_session = 0;
-  if (PyArg_ParseTuple(args, "ip", &pid, &of_session) == 0) return nullptr;
-  const auto of = of_session != 0 ? hot_pages::Of::sessions : hot_pages::Of::programs;
-  return PyBool_FromLong(hot_pages::remember(pid, of) ? 1 : 0);
+  if (PyArg_ParseTuple(args, "i", &pid) == 0) return nullptr;
+  return PyBool_FromLong(hot_pages::remember(pid) ? 1 : 0);
 }
 
 // With more threads a page could change under our hands.
@@ -346,12 +399,13 @@ PyObject* rest(PyObject*, PyObject* args) {
   constexpr int kIdleMs = 1'000;
   constexpr int kForEver = -1;
   pollfd heard{.fd = -1, .events = POLLIN, .revents = 0};
-  if (PyArg_ParseTuple(args, "i", &heard.fd) == 0) return nullptr;
+  Py_ssize_t kind = 0;
+  if (PyArg_ParseTuple(args, "in", &heard.fd, &kind) == 0) return nullptr;
   int got = 0;
   Py_BEGIN_ALLOW_THREADS;
   got = ::poll(&heard, 1, kIdleMs);
   if (got == 0 && has_one_thread()) {
-    hot_pages::give_back();
+    hot_pages::give_back(static_cast<std::size_t>(kind));
     got = ::poll(&heard, 1, kForEver);  // here, where it takes no page again
   }
   Py_END_ALLOW_THREADS;
@@ -375,14 +429,16 @@ PyMethodDef methods[] = {
      "receive(fd): (code, b'') for a program of which nothing else is said; else None and what was said so far."},
     {"rehearse_fork", rehearse_fork, METH_NOARGS, "rehearse_fork(): be for a moment like a child."},
     {"remember_pages", remember_pages, METH_VARARGS,
-     "remember_pages(pid, of_session): learn from the pages that this child has touched."},
+     "remember_pages(pid): learn from the pages that this child, which ran a program, has touched."},
     {"reseed_at", reseed_at, METH_VARARGS,
      "reseed_at(address, size): fill this memory with random bytes in each child."},
     {"rest", rest, METH_VARARGS,
-     "rest(fd): wait for something to read; after a second, drop copies of pages that are as they were before the "
-     "fork."},
+     "rest(fd, kind): wait for something to read; after a second, drop copies of pages that are as they were before "
+     "the "
+     "fork, or as in every session of this kind that rests: one by its place among those that were tried out."},
     {"serve", serve, METH_VARARGS,
-     "serve(fd, preload_us): fork runners on request; returns in the child only, whether it was made in advance."},
+     "serve(fd, preload_us, sessions): fork runners on request; returns in the child only, whether it was made in "
+     "advance. `sessions` is what each of those is told, first and then, that are tried out before."},
     {"set_aside", set_aside, METH_VARARGS,
      "set_aside(list, rest): only the first `rest` are seen until a child has been forked."},
     {nullptr, nullptr, 0, nullptr},

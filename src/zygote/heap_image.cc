@@ -19,6 +19,7 @@
 #include <cstring>
 #include <string_view>
 
+#include "zygote/image_file.h"
 #include "zygote/memory_map.h"
 
 namespace hutch::heap_image {
@@ -44,17 +45,10 @@ struct Plan {
   off_t size = 0;
 };
 
-// The image once more, to compare with.
-struct Originals {
-  char* image = nullptr;
-  std::size_t size = 0;
-};
-
 constexpr const char* kName = "hutch-heap";
 constexpr std::string_view kMapped = "/memfd:hutch-heap";
-constexpr int kDontUnmap = 4;  // Linux 5.13 for files
 
-Originals originals;
+image_file::View originals;  // the image once more, to compare with
 
 // Nothing for what must stay as it is: code, the stack, what the kernel maps.
 bool take(const memory_map::Mapping& mapping, Region& region) {
@@ -100,17 +94,6 @@ bool for_present_runs(int pagemap, const Region& region, std::uint64_t* window, 
   return any_private;
 }
 
-bool write_fully(int file, const char* from, std::size_t size, off_t at) {
-  while (size > 0) {
-    const ssize_t put = ::pwrite(file, from, size, at);
-    if (put <= 0) return false;
-    from += put;
-    size -= static_cast<std::size_t>(put);
-    at += put;
-  }
-  return true;
-}
-
 // Leaves out regions without a private page, and gives the others their place in the image.
 void choose(int pagemap, std::uint64_t* window, Plan& plan) {
   std::size_t kept = 0;
@@ -130,13 +113,13 @@ bool write_image(int image, int pagemap, std::uint64_t* window, const Plan& plan
     const Region& region = plan.regions[i];
     const char* base = reinterpret_cast<const char*>(region.begin);
     if (region.of_file) {
-      if (!write_fully(image, base, region.size(), region.offset)) return false;
+      if (!image_file::write_fully(image, base, region.size(), region.offset)) return false;
       continue;
     }
     bool written = true;
     for_present_runs(pagemap, region, window, [&](std::size_t first, std::size_t pages) {
-      written = written && write_fully(image, base + first * kPage, pages * kPage,
-                                       region.offset + static_cast<off_t>(first * kPage));
+      written = written && image_file::write_fully(image, base + first * kPage, pages * kPage,
+                                                   region.offset + static_cast<off_t>(first * kPage));
     });
     if (!written) return false;
   }
@@ -152,23 +135,6 @@ void map_image(int image, const Plan& plan) {
       ::_exit(125);
     }
   }
-}
-
-// Without it forks are as cheap, but no child can give a page back.
-void keep_originals(int image, std::size_t size) {
-  void* again = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, image, 0);
-  if (again != MAP_FAILED) originals = {.image = static_cast<char*>(again), .size = size};
-}
-
-int make_image_file(off_t size) {
-  constexpr unsigned kNoExecSeal = 8;  // Linux 6.3
-  int image = ::memfd_create(kName, MFD_CLOEXEC | MFD_ALLOW_SEALING | kNoExecSeal);
-  if (image < 0) image = ::memfd_create(kName, MFD_CLOEXEC | MFD_ALLOW_SEALING);
-  if (image >= 0 && ::ftruncate(image, size) != 0) {
-    ::close(image);
-    return -1;
-  }
-  return image;
 }
 
 }  // namespace
@@ -189,12 +155,11 @@ std::uint64_t make_fork_cheap() {
     auto* window = static_cast<std::uint64_t*>(scratch);
     if (read_regions(static_cast<char*>(scratch), plan)) {
       choose(pagemap, window, plan);
-      const int image = make_image_file(plan.size);
-      // Sealed: whoever gets hold of the file can never change what every later fork will read.
-      if (image >= 0 && write_image(image, pagemap, window, plan) &&
-          ::fcntl(image, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0) {
+      const int image = image_file::make(kName, static_cast<std::size_t>(plan.size));
+      if (image >= 0 && write_image(image, pagemap, window, plan) && image_file::seal(image)) {
         map_image(image, plan);
-        keep_originals(image, static_cast<std::size_t>(plan.size));
+        // Without it forks are as cheap, but no child can give a page back.
+        originals = image_file::view(image, static_cast<std::size_t>(plan.size));
         moved = static_cast<std::uint64_t>(plan.size);
       }
       if (image >= 0) ::close(image);
@@ -207,27 +172,8 @@ std::uint64_t make_fork_cheap() {
   return moved;
 }
 
-const char* original(const memory_map::Mapping& mapping) {
-  if (!mapping.readable || !mapping.name.starts_with(kMapped) || mapping.offset > originals.size) return nullptr;
-  return mapping.size() <= originals.size - mapping.offset ? originals.image + mapping.offset : nullptr;
-}
+const char* original(const memory_map::Mapping& mapping) { return image_file::find(originals, mapping, kMapped); }
 
-// Moved away, the mapping leaves an empty one behind and takes its page tables with it, whole ones if it moves by a
-// multiple of what one covers.
-void look_away() {
-  constexpr std::uintptr_t kTable = 2U << 20;
-  if (originals.image == nullptr) return;
-  const Originals seen = originals;
-  const std::size_t room = seen.size + kTable;
-  void* aside = ::mmap(nullptr, room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (aside == MAP_FAILED) return;
-  const auto distance = reinterpret_cast<std::uintptr_t>(seen.image) - reinterpret_cast<std::uintptr_t>(aside);
-  const void* moved = ::mremap(seen.image, seen.size, seen.size, MREMAP_MAYMOVE | MREMAP_FIXED | kDontUnmap,
-                               static_cast<char*>(aside) + distance % kTable);
-  ::munmap(aside, room);
-  if (moved != MAP_FAILED) return;
-  originals = {};  // an older kernel: this was the last time
-  ::munmap(seen.image, seen.size);
-}
+void look_away() { image_file::look_away(originals); }
 
 }  // namespace hutch::heap_image

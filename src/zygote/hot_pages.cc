@@ -7,12 +7,15 @@
 #include <sys/uio.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <span>
 
 #include "zygote/heap_image.h"
 #include "zygote/memory_map.h"
+#include "zygote/rest_image.h"
 
 namespace hutch::hot_pages {
 namespace {
@@ -37,8 +40,8 @@ struct List {
   Range ranges[kMostRanges];
 };
 
-List* list = nullptr;      // what a program touches
-List* sessions = nullptr;  // what a session touches
+List* list = nullptr;                                  // what a program touches
+std::array<List*, rest_image::kMostKinds> sessions{};  // the same by kind
 
 void add(List& list, const Range& range) {
   if (list.count > 0) {
@@ -118,9 +121,7 @@ void give_back_unchanged(std::uintptr_t begin, std::uintptr_t end, const char* o
   drop_until(end);
 }
 
-void give_back_in(const memory_map::Mapping& mapping, const List& of) {
-  const char* image = heap_image::original(mapping);
-  if (image == nullptr) return;
+void give_back_in(const memory_map::Mapping& mapping, const char* image, const List& of) {
   const Range* const last = of.ranges + of.count;
   const auto ends_before = [](const Range& range, std::uintptr_t at) { return range.begin + range.size <= at; };
   for (const Range* range = std::lower_bound(of.ranges, last, mapping.begin, ends_before);
@@ -131,14 +132,12 @@ void give_back_in(const memory_map::Mapping& mapping, const List& of) {
   }
 }
 
-}  // namespace
-
-bool remember(pid_t pid, Of of) {
+List* pages_of(pid_t pid) {
   constexpr std::size_t kRoom = kScratchSize + kWindow * sizeof(std::uint64_t);
   // Private: what is shared with a child, a child could change for all others.
   void* kept = ::mmap(nullptr, sizeof(List), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   void* scratch = ::mmap(nullptr, kRoom, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  if (kept == MAP_FAILED || scratch == MAP_FAILED) return false;
+  if (kept == MAP_FAILED || scratch == MAP_FAILED) return nullptr;
   auto* found = static_cast<List*>(kept);
   char maps[64];
   char pages[64];
@@ -155,11 +154,37 @@ bool remember(pid_t pid, Of of) {
                       }
                       return true;
                     });
-  if (!read) found->count = 0;
   if (pagemap >= 0) ::close(pagemap);
   ::munmap(scratch, kRoom);
-  (of == Of::programs ? list : sessions) = found;
-  return read && found->count > 0;
+  if (read && found->count > 0) return found;
+  ::munmap(kept, sizeof(List));
+  return nullptr;
+}
+
+}  // namespace
+
+bool remember(pid_t pid) {
+  list = pages_of(pid);
+  return list != nullptr;
+}
+
+void remember_session(pid_t pid, std::size_t kind) {
+  if (kind >= sessions.size()) return;
+  sessions[kind] = pages_of(pid);
+  if (sessions[kind] == nullptr) return;
+  rest_image::Maker maker;
+  for (const Range& range : std::span(sessions[kind]->ranges, sessions[kind]->count)) {
+    if (range.write) maker.add(range.begin, range.size, range.mapping);
+  }
+  maker.keep(pid, kind);
+}
+
+void remember_more(pid_t pid, std::size_t kind) {
+  if (kind >= sessions.size()) return;
+  List* const more = pages_of(pid);
+  if (more == nullptr) return;
+  if (sessions[kind] != nullptr) ::munmap(sessions[kind], sizeof(List));
+  sessions[kind] = more;
 }
 
 void own() {
@@ -203,8 +228,8 @@ void touch(Which which) {
   }
 }
 
-void give_back() {
-  if (sessions == nullptr) return;  // the trial itself
+void give_back(std::size_t kind) {
+  if (kind >= sessions.size() || sessions[kind] == nullptr) return;  // it is tried out, or could not be
   sigset_t all;
   sigset_t before;
   ::sigfillset(&all);
@@ -212,16 +237,21 @@ void give_back() {
   // By what is mapped now: the program may have given some of the memory back itself, and have something else there.
   void* scratch = ::mmap(nullptr, kScratchSize, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (scratch != MAP_FAILED) {
-    const auto look = [](const memory_map::Mapping& mapping) {
-      for (const List* each : {list, sessions}) {
-        if (each != nullptr) give_back_in(mapping, *each);
+    const auto look = [kind](const memory_map::Mapping& mapping) {
+      if (const char* rested = rest_image::original(mapping)) give_back_unchanged(mapping.begin, mapping.end, rested);
+      const char* image = heap_image::original(mapping);
+      if (image == nullptr) return true;
+      for (const List* each : {list, sessions[kind]}) {
+        if (each != nullptr) give_back_in(mapping, image, *each);
       }
+      rest_image::share(kind, mapping, image);
       return true;
     };
     memory_map::for_each_mapping("/proc/self/maps", static_cast<char*>(scratch), kScratchSize, look);
     ::munmap(scratch, kScratchSize);
   }
   heap_image::look_away();
+  rest_image::look_away();
   ::sigprocmask(SIG_SETMASK, &before, nullptr);
 }
 

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Many sandboxes: a hundred starts at once, then thousands of sessions that stay open.
 
-  python3 tests/performance/density.py [--sessions 2000] [--burst 100] [--template default] [--json FILE]
+  python3 tests/performance/density.py [--sessions 2000] [--burst 100] [--template default]
+                                          [--mode plain|ipython] [--cell small|larger] [--json FILE]
 
 Memory is what MemAvailable lost, divided by the number of sessions: everything the kernel keeps for them is in it. Every
 session must still answer; in the end nothing may be left. Exits with 1 when something failed, not when it was slow.
@@ -21,8 +22,10 @@ sys.path.insert(0, os.path.join(os.path.dirname(HERE), "scenarios"))
 import engine_protocol as protocol  # noqa: E402
 import support  # noqa: E402
 
-SHELL = 1
+MODES = {"plain": 1, "ipython": 2}
 CELL_OK = 0
+# Sessions are rehearsed with the like of the first; what the second leaves in memory is more its own.
+CELLS = {"small": "y = %d", "larger": "import math\nx = {'n': %d}\ndef f(a):\n    return math.floor(a['n'])\ny = f(x)"}
 
 
 def available() -> int:
@@ -47,9 +50,9 @@ def percentile(times: list[float], share: float) -> float:
 class Session:
     """One open shell."""
 
-    def __init__(self, path: str, template: str) -> None:
+    def __init__(self, path: str, template: str, mode: str = "plain") -> None:
         self.client = protocol.Client(path, 60)
-        self.client.begin(protocol.Request(template=template, mode=SHELL))
+        self.client.begin(protocol.Request(template=template, mode=MODES[mode]))
 
     def cell(self, code: str) -> bytes:
         """What the cell wrote."""
@@ -116,44 +119,45 @@ def measure_burst(path: str, template: str, count: int) -> dict:
             "failed": sum(failed for _, failed in rounds)}
 
 
-def open_sessions(path: str, template: str, count: int, sessions: list[Session], progress) -> list[float]:
+def open_sessions(path: str, options: argparse.Namespace, sessions: list[Session], progress) -> list[float]:
     times = []
-    for number in range(count):
+    for number in range(options.sessions):
         begin = time.perf_counter()
-        sessions.append(Session(path, template))
-        if sessions[-1].cell("x = %d" % number) != b"":
+        sessions.append(Session(path, options.template, options.mode))
+        if sessions[-1].cell(CELLS[options.cell] % number) != b"":
             raise AssertionError("an assignment wrote something")
         times.append(time.perf_counter() - begin)
         progress(number + 1)
     return times
 
 
-def measure_sessions(home: support.Home, template: str, count: int, progress) -> dict:
+def measure_sessions(home: support.Home, options: argparse.Namespace, progress) -> dict:
     sessions: list[Session] = []
     try:
-        return measure_open(home, template, count, sessions, progress)
+        return measure_open(home, options, sessions, progress)
     finally:
         for session in sessions:
             session.close()
 
 
-def measure_open(home: support.Home, template: str, count: int, sessions: list[Session], progress) -> dict:
+def measure_open(home: support.Home, options: argparse.Namespace, sessions: list[Session], progress) -> dict:
     path = home.runtime + "/engine.sock"
+    count = options.sessions
     before = available()
-    times = open_sessions(path, template, count, sessions, progress)
+    times = open_sessions(path, options, sessions, progress)
     after = available()
-    answers = [float(session.cell("print(x)") == b"%d\n" % number) for number, session in enumerate(sessions)]
+    answers = [session.cell("print(y)") == b"%d\n" % number for number, session in enumerate(sessions)]
     cells = []
     for session in sessions[:: max(count // 200, 1)]:
         begin = time.perf_counter()
-        session.cell("x += 1")
+        session.cell("y += 1")
         cells.append(time.perf_counter() - begin)
     near_ten, near_all = times[5:15], times[-50:]
     begin = time.monotonic()
     for session in sessions:
         session.close()
     gone = support.settle(lambda: (status := home.status())["sessions"] == 0 and status["dying"] == 0, 60)
-    return {"count": count, "bytes_each": (before - after) / count, "answered": int(sum(answers)),
+    return {"count": count, "bytes_each": (before - after) / count, "answered": sum(answers),
             "start_at_10_ms": statistics.median(near_ten) * 1e3, "start_at_all_ms": statistics.median(near_all) * 1e3,
             "cell_p50_ms": percentile(cells, 0.5) * 1e3, "teardown_s": time.monotonic() - begin, "all_gone": bool(gone)}
 
@@ -163,6 +167,8 @@ def main() -> int:
     parser.add_argument("--sessions", type=int, default=2000)
     parser.add_argument("--burst", type=int, default=100)
     parser.add_argument("--template", default="default")
+    parser.add_argument("--mode", choices=MODES, default="plain", help="of the sessions")
+    parser.add_argument("--cell", choices=CELLS, default="small", help="what each has run")
     parser.add_argument("--json", help="where to write the figures")
     options = parser.parse_args()
 
@@ -178,11 +184,11 @@ def main() -> int:
         if first.code != 0:
             sys.exit(first.errors)
         path = home.runtime + "/engine.sock"
-        result = {"template": options.template, "cores": os.cpu_count()}
+        result = {"template": options.template, "mode": options.mode, "cell": options.cell, "cores": os.cpu_count()}
         if options.burst:
             result["burst"] = measure_burst(path, options.template, options.burst)
         if options.sessions:
-            result["sessions"] = measure_sessions(home, options.template, options.sessions, progress)
+            result["sessions"] = measure_sessions(home, options, progress)
     finally:
         support.finish()  # with a census: nothing may be left
     print(json.dumps(result, indent=2))

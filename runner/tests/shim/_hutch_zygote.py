@@ -44,18 +44,18 @@ def find_bytes(thing: object, what: bytes) -> int:
     return 0
 
 
-def rest(fd: int) -> None:
+def rest(fd: int, kind: int) -> None:
     pass
 
 
-def remember_pages(pid: int, of_session: bool) -> bool:
+def remember_pages(pid: int) -> bool:
     """The zygote asks while the child waits to be killed."""
     return os.waitpid(pid, os.WNOHANG) == (0, 0)
 
 
-def serve(control_fd: int, preload_us: int) -> bool:
+def serve(control_fd: int, preload_us: int, sessions: tuple) -> bool:
     global returned_ns
-    assert isinstance(preload_us, int)
+    assert isinstance(preload_us, int) and isinstance(sessions, tuple)
     control = socket.socket(fileno=control_fd)
     control.sendall(b"ready")
     while True:
