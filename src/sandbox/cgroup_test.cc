@@ -314,4 +314,42 @@ TEST_F(FakeCgroup2, DelegationGivesTheGroupToTheUser) {
 }
 
 }  // namespace
+// ---- A fake v1 tree
+
+void fill_as_v1_kernel(int directory) {
+  const fs::path path = fs::read_symlink("/proc/self/fd/" + std::to_string(directory));
+  for (const char* name : {"tasks", "cpuacct.usage", "memory.max_usage_in_bytes", "memory.swappiness", "cpu.idle",
+                           "cpu.cfs_period_us", "cpu.cfs_quota_us"}) {
+    write_text(path / name, "");
+  }
+}
+
+TEST_F(FakeCgroup2, OfTheOlderKindTheGroupsForProcessorsLieBesideUs) {
+  CgroupSearch from{.self_text = "3:cpu,cpuacct:/ours\n2:memory:/ours\n1:pids:/\n", .on_made = fill_as_v1_kernel};
+  for (const char* controllers : {"memory", "cpu,cpuacct", "pids"}) {
+    fs::create_directories(top_ / controllers);
+    from.mounts_text += "30 1 0:26 / " + (top_ / controllers).string() + " rw - cgroup cgroup rw," + controllers + "\n";
+  }
+  const auto places = [&] {
+    auto root = CgroupRoot::open(from);
+    EXPECT_TRUE(root) << root.error().message;
+    const auto group = root->create(1);
+    EXPECT_TRUE(group) << group.error().message;
+    std::string found;
+    for (const auto& entry : fs::recursive_directory_iterator(top_)) {
+      if (!entry.path().filename().string().starts_with("box-")) continue;
+      found += fs::relative(entry.path().parent_path(), top_).string() + " ";
+      for (const auto& file : fs::directory_iterator(entry)) fs::remove(file);
+    }
+    return found;
+  };
+  const auto has = [](const std::string& found, const char* place) { return found.contains(place); };
+  const std::string without = places();  // nobody has made the group that we are said to be in
+  EXPECT_TRUE(has(without, "memory/hutch ") && has(without, "pids/hutch ") && has(without, "cpu,cpuacct/hutch "));
+  fs::create_directories(top_ / "cpu,cpuacct/ours");
+  const std::string beside = places();
+  EXPECT_TRUE(has(beside, "memory/hutch ") && has(beside, "pids/hutch ")) << beside;
+  EXPECT_TRUE(has(beside, "cpu,cpuacct/ours ") && !has(beside, "cpu,cpuacct/hutch ")) << beside;
+}
+
 }  // namespace hutch

@@ -61,9 +61,13 @@ Result<std::vector<Hierarchy>> open_candidate(const Candidate& candidate, std::s
   std::vector<Hierarchy> hierarchies;
   for (const Mount& mount : mounts) {
     const bool only_processors = (mount.controllers & kNeededV1 & ~(kCpu | kCpuacct)) == 0;
-    Candidate here = candidate;
-    if (candidate.processors_beside_us && only_processors) here = {.kind = Candidate::Kind::own, .path = ""};
-    HUTCH_TRY(auto hierarchy, open_hierarchy(mount, here, memberships, on_made));
+    if (candidate.processors_beside_us && only_processors) {
+      if (auto beside = open_hierarchy(mount, Candidate{}, memberships, on_made)) {
+        hierarchies.push_back(std::move(*beside));
+        continue;
+      }
+    }
+    HUTCH_TRY(auto hierarchy, open_hierarchy(mount, candidate, memberships, on_made));
     hierarchies.push_back(std::move(hierarchy));
   }
   return hierarchies;
