@@ -187,7 +187,7 @@ void Run::walls_are_up() {
   running_ = up_;
   if (!is_shell()) {
     arm_wall_limit(spec_.limits.wall);
-    arm_patience();
+    begin_turn();
   }
   begun_.set();
   ready_.set();
@@ -262,7 +262,7 @@ void Run::send_cell(CellTask task) {
   cell_cpu_before_us_ = usage_.cpu_us;
   arm_wall_limit(cell_wall_);
   watch_timer_.cancel();
-  arm_patience();
+  begin_turn();
 }
 
 void Run::run_cell(CellTask task, std::function<void()> done) {
@@ -310,15 +310,33 @@ void Run::arm_wall_limit(std::chrono::milliseconds after) {
 
 // Where processors are short, short programs go before long ones, and both before those of an owner who has so many
 // that they waited for each other.
+void Run::begin_turn() {
+  cpu_seen_us_ = link_.cpu_before_us + cell_cpu_before_us_;
+  arm_patience();
+}
+
 void Run::arm_patience() {
   patience_timer_.expires_after(kQuickly);
   const std::weak_ptr<Run> weak = weak_from_this();
   patience_timer_.async_wait([weak](const boost::system::error_code& failed) {
     const auto self = failed ? nullptr : weak.lock();
     if (!self || self->over_ || (self->is_shell() && !self->cell_runs_)) return;
-    self->link_.cgroup.stand_back(self->pool_.crowded());
+    self->lose_patience();
     self->arm_patience();
   });
+}
+
+// With those that use a processor much of the time. Who had none is not to have less.
+void Run::lose_patience() {
+  const auto reading = link_.cgroup ? link_.cgroup.read() : CgroupHandle::Reading{};
+  if (!reading) return;
+  const std::uint64_t used = reading->cpu_us - std::min(cpu_seen_us_, reading->cpu_us);
+  cpu_seen_us_ = reading->cpu_us;
+  if (!pool_.crowded()) {
+    link_.cgroup.stand_back(false);
+  } else if (std::chrono::microseconds(used) > kQuickly / 4) {
+    link_.cgroup.stand_back(true);
+  }
 }
 
 // Variables are kept when the cell lets itself be interrupted.

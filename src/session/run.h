@@ -134,7 +134,9 @@ class Run final : public KeeperListener, public std::enable_shared_from_this<Run
   void fail_early();
   void arm_wall_limit(std::chrono::milliseconds after);
   void wall_limit_reached();
+  void begin_turn();
   void arm_patience();
+  void lose_patience();
   void send_task();
   net::awaitable<void> send_files();
   void send_cell(CellTask task);
@@ -213,6 +215,7 @@ class Run final : public KeeperListener, public std::enable_shared_from_this<Run
   Clock::time_point cell_began_;
   std::int64_t cell_began_at_ns_ = 0;
   std::uint64_t cell_cpu_before_us_ = 0;
+  std::uint64_t cpu_seen_us_ = 0;  // of its control group
   std::uint64_t cell_output_before_ = 0;
   std::uint64_t oom_kills_before_ = 0;  // by earlier interpreters of the sandbox
 

@@ -5,7 +5,8 @@
 
 A victim and a prober measure the idle daemon, before and after; in between they go on while clients of eight tenants
 mix runs, cells, files, streams and hostile programs; then a daemon with a short queue is asked for too much. All share
-the machine's cores; the clients are niced. Exits with 1 when a criterion is not met.
+the machine's cores; the clients are niced. Exits with 1 when a criterion is not met. As root it is also told what the
+figures are without the moments in which the machine itself was away.
 """
 from __future__ import annotations
 
@@ -13,7 +14,6 @@ import argparse
 import collections
 import concurrent.futures
 import contextlib
-import dataclasses
 import http.client
 import json
 import multiprocessing
@@ -25,11 +25,12 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(os.path.dirname(HERE), "scenarios"))
 import api_support  # noqa: E402
+import machine  # noqa: E402
 import support  # noqa: E402
+from load_connection import Answer, Connection, Lost  # noqa: E402
 
 TENANTS = 8
 IDLE_SAMPLES = 300  # before the load, and as many after it: the machine is not ours alone, and not always as quiet
-LOST = 60.0  # seconds after which an answer counts as lost
 REFUSED_WITHIN, VICTIM_FACTOR = 0.010, 2.0
 FORK = multiprocessing.get_context("fork")
 # Output beyond the cap goes to disk, and this disk is not ours alone.
@@ -60,57 +61,6 @@ def summary(times: list[float]) -> dict:
     return {"count": len(times), **{name: seconds * 1e3 for name, seconds in named.items()}}
 
 
-class Lost(Exception):
-    """No answer, or half of one."""
-
-
-@dataclasses.dataclass
-class Answer:
-    status: int
-    headers: http.client.HTTPMessage
-    body: bytes
-
-    @property
-    def json(self) -> dict:
-        return json.loads(self.body)
-
-    def __repr__(self) -> str:
-        return "%d %r" % (self.status, self.body[:300])
-
-
-class Connection:
-    """Kept from request to request."""
-
-    def __init__(self, port: int, key: str) -> None:
-        self.http = http.client.HTTPConnection("127.0.0.1", port, timeout=LOST)
-        self.key = key
-
-    def begin(self, method: str, target: str, data: object = None, body: bytes | None = None,
-              accept: str = "*/*") -> http.client.HTTPResponse:
-        headers = {"Authorization": "Bearer " + self.key, "Accept": accept}
-        if data is not None:
-            body, headers["Content-Type"] = json.dumps(data).encode(), "application/json"
-        try:
-            self.http.request(method, target, body, headers)
-            return self.http.getresponse()
-        except (OSError, http.client.HTTPException) as error:
-            self.http.close()
-            raise Lost("%s %s: %r" % (method, target, error)) from None
-
-    def request(self, *arguments, **more) -> Answer:
-        response = self.begin(*arguments, **more)
-        try:
-            return Answer(response.status, response.headers, response.read())
-        except (OSError, http.client.HTTPException) as error:
-            self.http.close()
-            raise Lost("half an answer: %r" % error) from None
-
-    def timed(self, *arguments) -> tuple[Answer, float]:
-        begin = time.perf_counter()
-        answer = self.request(*arguments)
-        return answer, time.perf_counter() - begin
-
-
 # Clients
 
 
@@ -131,7 +81,7 @@ class Tally:
         self.hostile += other.hostile
         self.refusals += other.refusals
 
-    def add_refusal(self, answer: Answer, took: float) -> None:
+    def add_refusal(self, answer: Answer, took: machine.Took) -> None:
         """It must say in both ways when to come again."""
         error, header = answer.json["error"], answer.headers.get("retry-after", "")
         self.refused["%d %s" % (answer.status, error["code"])] += 1
@@ -171,7 +121,7 @@ class Client:
                 return answer
             if answer.status not in (429, 503):
                 raise Wrong("%s %s: %r" % (method, target, answer), "5xx" if answer.status >= 500 else "wrong")
-            self.tally.add_refusal(answer, time.monotonic() - begin)
+            self.tally.add_refusal(answer, machine.Took.since(begin))
             time.sleep((answer.json["error"]["retry_after_ms"] or 1000) / 1000 * self.random.uniform(1, 1.2))
 
     def work(self, kinds: dict[str, int], deadline: float) -> None:
@@ -361,6 +311,7 @@ def measure_load(options: argparse.Namespace, server: api_support.Server) -> dic
                     pool.submit(be_prober, options, server.port, prober, samples, deadline)]
             return [one.result() for one in both]
 
+        at_first = time.monotonic()
         idle = watch(IDLE_SAMPLES, 0)
         begin = time.monotonic()
         deadline = begin + options.seconds
@@ -373,7 +324,8 @@ def measure_load(options: argparse.Namespace, server: api_support.Server) -> dic
         seconds = time.monotonic() - begin
         for before, after in zip(idle, watch(IDLE_SAMPLES, 0)):
             before.merge(after)
-    return {"tally": tally, "idle": idle, "loaded": loaded, "seconds": seconds}
+    return {"tally": tally, "idle": idle, "loaded": loaded, "seconds": seconds,
+            "all_seconds": time.monotonic() - at_first}
 
 
 def measure_overload(options: argparse.Namespace, home: support.Home) -> Tally:
@@ -448,6 +400,16 @@ def rows_of(load: dict, overload: Tally) -> list[tuple[str, list[float]]]:
     return rows
 
 
+def rows_without(watch: machine.Watch, load: dict) -> list[tuple[str, list[float]]]:
+    """What is left where the machine was there all the time."""
+    rows = []
+    for when in ("idle", "loaded"):
+        victim, prober = load[when]
+        timed = [("victim", kind, victim.times[kind]) for kind in ("run", "cell")] + [("prober", "refused", prober.refusals)]
+        rows += [("%s %s: %s, undisturbed" % (who, when, what), watch.during(times)) for who, what, times in timed]
+    return rows
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--clients", type=int, default=200)
@@ -460,7 +422,8 @@ def main() -> int:
     try:
         server = api_support.Server(home, env=ENVIRONMENT).start()
         try:
-            load = measure_load(options, server)
+            with machine.Watch() as watch:
+                load = measure_load(options, server)
             memory = support.resident_bytes(server.process.pid) if server.process.poll() is None else 0
         finally:
             survived = stops(server)
@@ -475,6 +438,9 @@ def main() -> int:
     print("%d clients for %.0f s, template %s; %d cores, shared with the clients and whatever else runs here" % (
         options.clients, load["seconds"], options.template, os.cpu_count()))
     rows = rows_of(load, overload)
+    if watch.possible:
+        rows += rows_without(watch, load)
+        print("the machine was away for %.1f %% of that time" % (100 * watch.share(load["all_seconds"])))
     print("%-36s %8s %10s %10s %10s" % ("", "count", "p50 ms", "p99 ms", "most ms"))
     for name, times in rows:
         print("%-36s %8d %10.2f %10.2f %10.2f" % (name, *summary(times).values()))

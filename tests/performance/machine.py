@@ -1,0 +1,76 @@
+"""When the machine itself was away: a virtual one does not always have the processors that it seems to have."""
+from __future__ import annotations
+
+import bisect
+import multiprocessing
+import os
+import time
+
+PAUSE, LATE = 0.002, 0.0015  # seconds
+FORK = multiprocessing.get_context("fork")
+
+
+class Took(float):
+    """Seconds, and when they began on the monotonic clock."""
+
+    began = 0.0
+
+    @classmethod
+    def since(cls, began: float) -> Took:
+        took = cls(time.monotonic() - began)
+        took.began = began
+        return took
+
+
+def notice(core: int, pipe) -> None:
+    """A process that goes before all others on its core, and is woken late only where the core was not there."""
+    os.sched_setaffinity(0, {core})
+    os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(50))
+    away = []
+    while not pipe.poll():
+        due = time.monotonic() + PAUSE
+        time.sleep(PAUSE)
+        if (now := time.monotonic()) - due > LATE:
+            away.append((due, now))
+    pipe.send(away)
+
+
+class Watch:
+    """For as long as it is entered. Only root may; others learn nothing."""
+
+    def __init__(self) -> None:
+        self.possible = os.geteuid() == 0
+        self._away: list[tuple[float, float]] = []
+
+    def __enter__(self) -> Watch:
+        self._watchers = []
+        for core in os.sched_getaffinity(0) if self.possible else ():
+            ours, theirs = FORK.Pipe()
+            process = FORK.Process(target=notice, args=(core, theirs), daemon=True)
+            process.start()
+            theirs.close()
+            self._watchers.append((process, ours))
+        return self
+
+    def __exit__(self, *_) -> None:
+        for process, pipe in self._watchers:
+            pipe.send(None)
+            self._away += pipe.recv()
+            process.join()
+            process.close()
+            pipe.close()
+        self._away.sort()
+        self._longest = max((end - begin for begin, end in self._away), default=0.0)
+
+    def share(self, seconds: float) -> float:
+        """Of the time of all cores."""
+        return sum(end - begin for begin, end in self._away) / seconds / max(len(self._watchers), 1)
+
+    def was_there(self, took: Took) -> bool:
+        """On every core, all the time."""
+        first = bisect.bisect_left(self._away, (took.began - self._longest,))
+        last = bisect.bisect_right(self._away, (took.began + took,))
+        return not any(end > took.began for _, end in self._away[first:last])
+
+    def during(self, times: list[Took]) -> list[Took]:
+        return [took for took in times if self.was_there(took)]
