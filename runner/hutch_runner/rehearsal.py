@@ -20,10 +20,11 @@ _receive, _leave = _hutch_zygote.receive, finish.leave  # each module that is na
 OPEN_SHELL = wire.encode_frame(wire.OPEN_SHELL, bytes(5))  # without variables and IPython
 OPEN_IPYTHON = wire.encode_frame(wire.OPEN_SHELL, bytes(4) + b"\1")
 PROGRAM = wire.RunScript.encode_plain(b"print()")
-USUAL_CELLS = (b"import json, math\nclass A:\n    def f(self, a=1, *b):\n        return [a for _ in b]\nA().f(1, 2)",
+# None ends with a value: it would be displayed, and the one that is tried out would wait for somebody who has seen it.
+USUAL_CELLS = (b"import json, math\nclass A:\n    def f(self, a=1, *b):\n        return [a for _ in b]\ny = A().f(1, 2)",
                b"with open('/dev/null') as f:\n    text = f.read()\nfor i in range(3):\n    print(f'{i:3}', end='')",
                b"try:\n    import pandas as pd\n    print(pd.DataFrame({'a': [1, 2]}).describe())\nexcept ImportError:\n"
-               b"    pass", b"{'a': [1, 2.5], 'b': None}", b"def g(n):\n    return n and g(n - 1)\ng(3) / 0")
+               b"    pass", b"z = repr({'a': [1, 2.5], 'b': None})", b"def g(n):\n    return n and g(n - 1)\ng(3) / 0")
 SPECIALIZED = 20  # after so many calls CPython has chosen its quick instructions, and no child need change the code
 
 

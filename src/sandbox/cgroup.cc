@@ -116,11 +116,11 @@ Result<CgroupUsage> Cgroup::usage() const {
 }
 
 void Cgroup::stand_back() {
-  if (group_) group_->handle.stand_back(true);
+  if (group_ && group_->handle) group_->handle.stand_back(true);  // else nobody could bring it forward again
 }
 
 CgroupHandle Cgroup::take_handle() {
-  if (!group_ || !group_->handle.peak || !group_->handle.idle) return {};
+  if (!group_ || !group_->handle) return {};
   group_->handle.version = group_->tree->version;
   return std::exchange(group_->handle, {});
 }
@@ -153,6 +153,7 @@ void Cgroup::unthrottle() {
     if (!v2 && (hierarchy.controllers & cgroup_internal::kCpu) == 0) continue;
     std::ignore = cgroup_internal::write_file(hierarchy.directory.get(),
                                               group_->file(v2 ? "cpu.max" : "cpu.cfs_quota_us"), v2 ? "max" : "-1");
+    std::ignore = cgroup_internal::write_file(hierarchy.directory.get(), group_->file("cpu.idle"), "0");
   }
 }
 

@@ -40,7 +40,7 @@ struct CgroupHandle {
   };
   UniqueFd cpu, peak, idle;
   CgroupVersion version = CgroupVersion::v2;
-  explicit operator bool() const { return static_cast<bool>(cpu); }
+  explicit operator bool() const { return cpu && peak && idle; }
   bool stands_back = false;
   [[nodiscard]] Result<Reading> read() const;
   void stand_back(bool back);  // behind everybody else who wants a processor, whatever their number
@@ -72,7 +72,7 @@ class Cgroup {
   void stand_back();
   CgroupHandle take_handle();  // once; for whoever reports the end of the run
 
-  // Lifts the processor share, before a kill: a throttled process dies only when its turn comes.
+  // Lifts the processor share, before a kill: a process that is throttled or stands back dies when its turn comes.
   void unthrottle();
 
   // Peak memory counts from here on, where the kernel lets us say so.

@@ -179,6 +179,9 @@ TEST_F(RealCgroup, WhoHasTheHandleSaysWhoStandsBack) {
   handle.stand_back(false);
   EXPECT_EQ(limit(name(8), "cpu.idle", "cpu.idle"), "0");
   EXPECT_EQ(limit(name(8), "cpu.shares", "cpu.weight"), version_ == CgroupVersion::v1 ? "1024" : "100");
+  handle.stand_back(true);
+  group->unthrottle();  // it is to die, and at once
+  EXPECT_EQ(limit(name(8), "cpu.idle", "cpu.idle"), "0");
   EXPECT_FALSE(group->take_handle());
 }
 

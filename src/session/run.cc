@@ -328,7 +328,8 @@ void Run::arm_patience() {
 
 // With those that use a processor much of the time. Who had none is not to have less.
 void Run::lose_patience() {
-  const auto reading = link_.cgroup ? link_.cgroup.read() : CgroupHandle::Reading{};
+  if (!link_.cgroup || ended_ != Ended::by_itself) return;  // who is to die is not to wait for it
+  const auto reading = link_.cgroup.read();
   if (!reading) return;
   const std::uint64_t used = reading->cpu_us - std::min(cpu_seen_us_, reading->cpu_us);
   cpu_seen_us_ = reading->cpu_us;

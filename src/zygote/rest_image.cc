@@ -59,7 +59,7 @@ void map_over(std::uintptr_t begin, std::size_t size, const char* from) {
   // A copy of the mapping that we look through: nobody here has the file open.
   if (::mremap(const_cast<char*>(from), size, size, MREMAP_MAYMOVE | MREMAP_FIXED | image_file::kDontUnmap, place) !=
       place) {
-    return;  // an older kernel, which has changed nothing
+    ::_exit(125);  // what was there may be gone
   }
   if (::mprotect(place, size, PROT_READ | PROT_WRITE) != 0) ::_exit(125);
 }
@@ -115,6 +115,7 @@ void Maker::keep(pid_t child, std::size_t kind) {
                                       sizeof(std::size_t));
   for (const Piece& piece : pieces) kept = kept && copy(memory, piece.begin, piece.size, file, piece.offset);
   if (kept && image_file::seal(file)) images[kind] = image_file::view(file, size);
+  image_file::look_away(images[kind]);  // where the kernel cannot move a view, there is none from now on
   if (memory >= 0) ::close(memory);
   if (file >= 0) ::close(file);
 }

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import bisect
+import contextlib
 import multiprocessing
 import os
 import time
@@ -25,7 +26,10 @@ class Took(float):
 def notice(core: int, pipe) -> None:
     """A process that goes before all others on its core, and is woken late only where the core was not there."""
     os.sched_setaffinity(0, {core})
-    os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(50))
+    try:
+        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(50))
+    except PermissionError:
+        return pipe.send(None)
     away = []
     while not pipe.poll():
         due = time.monotonic() + PAUSE
@@ -36,15 +40,15 @@ def notice(core: int, pipe) -> None:
 
 
 class Watch:
-    """For as long as it is entered. Only root may; others learn nothing."""
+    """For as long as it is entered. `possible`, afterwards: we may have real-time processes."""
 
     def __init__(self) -> None:
-        self.possible = os.geteuid() == 0
+        self.possible = True
         self._away: list[tuple[float, float]] = []
 
     def __enter__(self) -> Watch:
         self._watchers = []
-        for core in os.sched_getaffinity(0) if self.possible else ():
+        for core in os.sched_getaffinity(0):
             ours, theirs = FORK.Pipe()
             process = FORK.Process(target=notice, args=(core, theirs), daemon=True)
             process.start()
@@ -54,8 +58,11 @@ class Watch:
 
     def __exit__(self, *_) -> None:
         for process, pipe in self._watchers:
-            pipe.send(None)
-            self._away += pipe.recv()
+            with contextlib.suppress(BrokenPipeError):  # it has given up
+                pipe.send(None)
+            away = pipe.recv()
+            self.possible = self.possible and away is not None
+            self._away += away or []
             process.join()
             process.close()
             pipe.close()
