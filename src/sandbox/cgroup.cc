@@ -115,6 +115,13 @@ Result<CgroupUsage> Cgroup::usage() const {
                                                     : cgroup_internal::v2::usage(*group_);
 }
 
+Result<std::uint64_t> Cgroup::count_threads() const {
+  if (!group_) return no_group();
+  const Tree& tree = *group_->tree;
+  const Hierarchy& pids = tree.version == CgroupVersion::v1 ? tree.with(cgroup_internal::kPids) : tree.hierarchies[0];
+  return cgroup_internal::read_number(pids.directory.get(), group_->file("pids.current"), "");
+}
+
 void Cgroup::stand_back() {
   if (group_ && group_->handle) group_->handle.stand_back(true);  // else nobody could bring it forward again
 }

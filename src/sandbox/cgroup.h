@@ -69,6 +69,7 @@ class Cgroup {
   void close_attach_fds();  // once the last child is in, to keep few descriptors open per sandbox
 
   [[nodiscard]] Result<CgroupUsage> usage() const;
+  [[nodiscard]] Result<std::uint64_t> count_threads() const;  // of all its processes
   void stand_back();
   CgroupHandle take_handle();  // once; for whoever reports the end of the run
 

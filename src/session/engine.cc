@@ -199,7 +199,7 @@ wire::EngineStatus Engine::status() const {
                             .waiting = admission_.waiting(),
                             .most_running = admission_.most_running(),
                             .sessions = sessions_,
-                            .dying = static_cast<std::uint32_t>(keeper_.dying()),
+                            .dying = static_cast<std::uint32_t>(keeper_.dying_or_asleep()),
                             .filter = filter_hash()};
   status.uptime_ms = static_cast<std::uint64_t>(
       std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - started_).count());

@@ -78,9 +78,10 @@ void KeeperLink::limit(const LimitRequest& request) { std::ignore = send(KeeperR
 void KeeperLink::settle(const SettleRequest& request) { std::ignore = send(KeeperRequestKind::settle, request); }
 void KeeperLink::stock(const StockRequest& request) { std::ignore = send(KeeperRequestKind::stock, request); }
 
-void KeeperLink::release(std::uint64_t run) {
-  if (!lost_) dying_.insert(run);
-  std::ignore = send(KeeperRequestKind::release, ReleaseRequest{.run = run});
+void KeeperLink::release(std::uint64_t run, Pace pace) {
+  const bool leisurely = pace == Pace::leisurely;
+  if (!lost_) (leisurely ? leisurely_ : dying_).insert(run);
+  std::ignore = send(KeeperRequestKind::release, ReleaseRequest{.run = run, .leisurely = leisurely});
 }
 
 net::awaitable<std::uint64_t> KeeperLink::measure_fork(std::uint32_t template_index) {
@@ -109,6 +110,7 @@ net::awaitable<void> KeeperLink::listen() {
   }
   lost_ = true;
   dying_.clear();
+  leisurely_.clear();
   for (auto* one : std::exchange(measuring_, {})) one->done.set();
   const auto runs = runs_;  // a listener may dismiss itself
   for (const auto& [number, run] : runs) run->on_keeper_lost();
@@ -158,6 +160,7 @@ void KeeperLink::dispatch(std::string_view packet, std::vector<UniqueFd> attache
     case KeeperReplyKind::gone:
       if (const auto reply = wire::decode<GoneReply>(payload)) {
         dying_.erase(reply->run);
+        leisurely_.erase(reply->run);
         if (on_gone) on_gone();
       }
       return;

@@ -50,11 +50,16 @@ class KeeperLink {
   void limit(const LimitRequest& request);
   void settle(const SettleRequest& request);
   void stock(const StockRequest& request);
-  void release(std::uint64_t run);
+  enum class Pace { at_once, leisurely };  // when its program is over and others need the processors
+  void release(std::uint64_t run, Pace pace = Pace::at_once);
   net::awaitable<std::uint64_t> measure_fork(std::uint32_t template_index);  // nanoseconds; 0: it cannot be told
 
-  // Sandboxes that are being taken apart. `on_gone` hears of each that is gone.
-  [[nodiscard]] std::size_t dying() const { return dying_.size(); }
+  // Sandboxes that are being taken apart, without those that the keeper lets rest first. `on_gone` hears of each that
+  // is gone.
+  [[nodiscard]] std::size_t dying() const {
+    return dying_.size() + (leisurely_.size() > kMostAsleep ? leisurely_.size() - kMostAsleep : 0);
+  }
+  [[nodiscard]] std::size_t dying_or_asleep() const { return dying_.size() + leisurely_.size(); }
   std::function<void()> on_gone;
 
   net::awaitable<void> listen();  // until the keeper is gone
@@ -71,6 +76,7 @@ class KeeperLink {
   net::posix::stream_descriptor socket_;
   std::map<std::uint64_t, KeeperListener*> runs_;
   std::set<std::uint64_t> dying_;
+  std::set<std::uint64_t> leisurely_;
   std::deque<std::string> waiting_;  // for room in the socket
   struct Measuring {
     Event done;

@@ -16,11 +16,12 @@ constexpr auto kDrainTime = std::chrono::seconds(1);              // after the l
 constexpr auto kDeathTime = std::chrono::seconds(5);              // from SIGKILL to the last process
 constexpr auto kHeadStart = std::chrono::microseconds(300);       // of a program before those who look after it
 constexpr auto kColdHeadStart = std::chrono::microseconds(1200);  // the same where its pages were not touched before
-constexpr auto kGrace = std::chrono::milliseconds(1);    // for the answer to reach its reader before we take a core
+constexpr auto kGrace = std::chrono::milliseconds(1);  // for the answer to reach its reader before we take a core
+constexpr auto kTimeToSleep = std::chrono::milliseconds(100);  // for the keeper to stop it
+constexpr std::uint64_t kMostToLinger = 16U << 20;
 constexpr auto kAnswerTime = std::chrono::seconds(1);    // of the keeper
 constexpr auto kQuestionTime = std::chrono::seconds(5);  // of a runner that is asked about its state
 constexpr auto kInterruptTime = std::chrono::seconds(2);
-constexpr auto kStartTime = std::chrono::seconds(60);  // a zygote that imports a lot
 constexpr auto kWeakerInterval = std::chrono::milliseconds(20);
 constexpr auto kShortestInterval = std::chrono::milliseconds(10);
 constexpr auto kPolite = std::chrono::milliseconds(400);  // from the interrupt of a late cell to the end of everything
@@ -117,80 +118,28 @@ net::awaitable<void> Run::leave([[maybe_unused]] std::shared_ptr<Run> self) {
   boost::system::error_code ignored;
   wall_timer_.expires_after(kGrace);
   co_await wall_timer_.async_wait(net::redirect_error(net::use_awaitable, ignored));
-  release();
+  const bool leisurely = may_linger();
+  release(leisurely ? KeeperLink::Pace::leisurely : KeeperLink::Pace::at_once);
+  if (leisurely) {  // hung up on, it would go by itself, and at once
+    wall_timer_.expires_after(kTimeToSleep);
+    co_await wall_timer_.async_wait(net::redirect_error(net::use_awaitable, ignored));
+  }
   link_.close();
   co_await tasks_.join();
 }
 
-void Run::release() {
+void Run::release(KeeperLink::Pace pace) {
   if (std::exchange(released_, true)) return;
   keeper_.dismiss(link_.number);
-  if (!spec_.lasting || failure_) keeper_.release(link_.number);
+  if (!spec_.lasting || failure_) keeper_.release(link_.number, pace);
 }
 
-StartRequest Run::start_request() const {
-  return {.run = link_.number,
-          .template_index = spec_.template_index,
-          .warm = !spec_.request.cold,
-          .weaker_limits = spec_.request.weaker_limits,
-          .others_follow = spec_.others_follow,
-          .lasting = spec_.lasting,
-          .into = spec_.into,
-          .stand_back = spec_.stand_back,
-          .limits = LimitNumbers::from(spec_.limits),
-          .fault = spec_.fault};
-}
-
-// A sandbox that was made in advance: only its limits may have to change before the code goes in.
-net::awaitable<void> Run::claim(SandboxLink link) {
-  link_ = std::move(link);
-  claimed_ = true;
-  started_ = true;
-  keeper_.hand_over(link_.number, *this);
-  link_.cgroup.stand_back(spec_.stand_back);
-  if (is_shell()) keeper_.settle({.run = link_.number, .lasting = spec_.lasting});
-  if (const auto asked = start_request().limits; !asked.same_group_limits(LimitNumbers::from(Limits{}))) {
-    keeper_.limit({.run = link_.number, .limits = asked});
-    if (!co_await limited_.wait_until(asked_ + kStartTime)) {
-      failure_ = StartFailure{.error = make_error(ErrorCode::timed_out, "the keeper does not answer")};
-    }
-    if (failure_) co_return;
-  }
-  begin();
-  walls_are_up();
-}
-
-net::awaitable<void> Run::start() {
-  link_.number = keeper_.enlist(*this);
-  if (auto sent = keeper_.start(start_request()); !sent) {
-    failure_ = StartFailure{.error = std::move(sent).error()};
-    co_return;
-  }
-  co_await begun_.wait_until(asked_ + kStartTime);
-  if (started_ && !failure_) begin();
-}
-
-// The task goes first: we listen before its program has anything to say.
-void Run::begin() {
-  if (spec_.files.empty()) {
-    send_task();
-  } else {
-    tasks_.spawn(send_files());
-  }
-  tasks_.spawn(read_stream(link_.output, wire::Stream::out));
-  tasks_.spawn(read_stream(link_.error, wire::Stream::err));
-  tasks_.spawn(read_control());
-}
-
-void Run::walls_are_up() {
-  up_ = Clock::now();
-  running_ = up_;
-  if (!is_shell()) {
-    arm_wall_limit(spec_.limits.wall);
-    begin_turn();
-  }
-  begun_.set();
-  ready_.set();
+// Taking a sandbox apart takes a quarter of all the time that it takes: where many wait, that can wait longest. But not
+// with much memory.
+bool Run::may_linger() const {
+  const bool session = spec_.lasting || spec_.into != 0;
+  return pool_.crowded() && !failure_ && said_finished_ && !session && !exited_.is_set() && usage_.from_cgroup &&
+         usage_.peak_memory <= kMostToLinger;
 }
 
 // Until the program is over, its output is here and its figures are known. A program that says so itself has written
@@ -394,26 +343,6 @@ void Run::on_usage(const UsageNumbers& usage) {
   if (usage.processes > spec_.limits.processes) end(Ended::process_limit);
 }
 
-void Run::on_started(const StartedReply& reply, std::vector<UniqueFd> fds) {
-  started_ = true;
-  link_.adopt(reply, std::move(fds));
-  if (spec_.into != 0) link_.cgroup = std::move(spec_.cgroup);
-  link_.cgroup.stand_back(spec_.stand_back);
-  begun_.set();
-}
-
-void Run::on_failed(const FailedReply& reply) {
-  std::string message = reply.message;
-  if (reply.step != Step::none && message.find(name_of(reply.step)) == std::string::npos) {
-    message = "make sandbox: " + std::string(name_of(reply.step)) + ": " + message;
-  }
-  failure_ = StartFailure{.error = make_error(ErrorCode::internal, std::move(message)).with_hint(reply.hint),
-                          .step = reply.step};
-  begun_.set();
-  ready_.set();
-  limited_.set();
-}
-
 void Run::on_exited(const ExitedReply& reply) {
   if (!said_finished_) {
     const UsageNumbers before = usage_;
@@ -428,15 +357,6 @@ void Run::on_exited(const ExitedReply& reply) {
   exited_.set();
   ended_event_.set();
   if (!started_ && !failure_) fail_early();  // else whoever reads its last words knows better
-}
-
-// The sandbox ended before its walls were up: because we ended it, or for a reason that nobody told.
-void Run::fail_early() {
-  const bool ours = ended_ == Ended::cancelled;
-  failure_ = StartFailure{.error = ours ? make_error(ErrorCode::disconnected, "cancelled before it started")
-                                        : make_error(ErrorCode::internal, "the sandbox died while it was being made")};
-  begun_.set();
-  ready_.set();
 }
 
 void Run::on_keeper_lost() {

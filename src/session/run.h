@@ -73,6 +73,8 @@ struct StartFailure {
   std::chrono::milliseconds retry_after{0};  // 0: trying again is no remedy
 };
 
+inline constexpr auto kStartTime = std::chrono::seconds(60);  // a zygote that imports a lot
+
 class Run final : public KeeperListener, public std::enable_shared_from_this<Run> {
  public:
   Run(net::any_io_executor executor, KeeperLink& keeper, ReadyPool& pool, Workers& workers, RunSpec spec,
@@ -137,7 +139,8 @@ class Run final : public KeeperListener, public std::enable_shared_from_this<Run
   void begin_turn();
   void arm_patience();
   void lose_patience();
-  void send_task();
+  std::string task();
+  void task_is_out();
   net::awaitable<void> send_files();
   void send_cell(CellTask task);
   wire::Record make_cell_record(const wire::CellDone& done);
@@ -171,7 +174,8 @@ class Run final : public KeeperListener, public std::enable_shared_from_this<Run
   void keep_output(wire::Stream stream, std::string_view data);
   net::awaitable<Collection> collect();
   net::awaitable<void> leave(std::shared_ptr<Run> self);
-  void release();
+  void release(KeeperLink::Pace pace = KeeperLink::Pace::at_once);
+  [[nodiscard]] bool may_linger() const;
   wire::Record make_record(const Collection& files);
   [[nodiscard]] std::vector<wire::StepTime> step_times() const;
   void add_start(std::vector<wire::StepTime>& steps, std::uint64_t ready_us) const;
@@ -205,6 +209,7 @@ class Run final : public KeeperListener, public std::enable_shared_from_this<Run
   std::deque<std::function<void()>> cells_done_;
   std::string outgoing_;  // to the runner
   bool writing_ = false;
+  std::string task_;  // one that was too long for the request
   bool task_sent_ = false;
   bool cell_runs_ = false;
   bool cell_is_command_ = false;

@@ -1,5 +1,4 @@
-// What goes into a sandbox and what comes out of it: the task and the files, standard input, output, and the runner's
-// own words.
+// What goes into a sandbox and what comes out of it: standard input, output, and the runner's own words.
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -21,43 +20,10 @@ constexpr int kMostLastReads = 64;             // of a stream whose program is o
 
 }  // namespace
 
-// What the runner is to do, after the files that it is to do it with.
-void Run::send_task() {
-  auto& request = spec_.request;
-  if (is_shell()) {
-    send(wire::make_frame(
-        wire::TaskType::open_shell,
-        wire::OpenShell{.environment = request.environment, .ipython = request.mode == wire::RunMode::ipython}));
-  } else {
-    send(wire::make_frame(wire::TaskType::run_script, wire::RunScript{.code = std::move(request.code),
-                                                                      .file_name = request.file_name,
-                                                                      .has_file = request.has_file,
-                                                                      .arguments = request.arguments,
-                                                                      .environment = request.environment,
-                                                                      .as_cell = request.as_cell,
-                                                                      .directory = request.directory,
-                                                                      .tools = spec_.tools.definitions}));
-    calls_ = HostCalls(std::move(spec_.tools));
-    link_.expect_frames_of(wire::kMaxRunnerFrame);
-  }
-  task_sent_ = true;
-  for (auto& cell : std::exchange(early_cells_, {})) send_cell(std::move(cell));
-}
-
-net::awaitable<void> Run::send_files() {
-  boost::system::error_code failed;
-  for (auto& file : spec_.files) {
-    const std::string bytes = wire::make_frame(wire::TaskType::put_file, file);
-    co_await net::async_write(link_.control, net::buffer(bytes), net::redirect_error(net::use_awaitable, failed));
-    if (failed) co_return;
-  }
-  send_task();
-}
-
 // At once where the socket takes it: usually somebody waits for what comes of it.
 void Run::send(std::string frame) {
   outgoing_ += frame;
-  if (writing_) return;
+  if (writing_ || outgoing_.empty()) return;
   const ssize_t sent =
       ::send(link_.control.native_handle(), outgoing_.data(), outgoing_.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
   if (sent > 0) outgoing_.erase(0, static_cast<std::size_t>(sent));

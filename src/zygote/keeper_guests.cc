@@ -15,7 +15,8 @@ void KeeperLoop::begin_guest(const StartRequest& request) {
   Sandbox& host = found->second;
   Streams runner;
   Streams engine;
-  if (auto made = make_streams(runner, engine); !made) return fail(request, Step::join_namespaces, made.error());
+  if (auto made = make_streams(runner, engine, request.task); !made)
+    return fail(request, Step::join_namespaces, made.error());
   if (!request.helper && host.shell.cgroup()) {  // killing the last one lifted the limits
     auto applied = host.shell.cgroup()->apply(request.limits.to_limits());
     if (!applied) return fail(request, Step::cgroup, applied.error());

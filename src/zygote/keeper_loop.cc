@@ -22,8 +22,11 @@ constexpr std::uint32_t kMostSpareFailures = 3;
 constexpr std::uint32_t kMostSpares = 64;
 constexpr std::uint32_t kMostKilledByHand = 1'000;
 constexpr std::uint64_t kTimeToLeaveNs = 2'000'000'000;
+constexpr std::uint64_t kLongestSleepNs = 500'000'000;  // of a sandbox that is to be taken apart
+constexpr std::size_t kDyingAtOnce = 4;                 // of those that slept
 constexpr int kHeadStartMs = 3;
 constexpr std::size_t kMostToClose = 32;  // sandboxes; a dozen descriptors each
+constexpr int kBirthTimeoutMs = 1000;     // then one asks again, and is told that there is nothing
 constexpr int kRetryMs = 5;               // a control group whose last member is still dying
 
 std::uint64_t microseconds(const timeval& time) {
@@ -52,7 +55,7 @@ void KeeperLoop::prepare() {
   if (!birth) return;  // the request will meet the same trouble, and report it
   if (ready) {
     birth->give_root(prepared.mounts.get());
-    prepared.next_spare = std::move(*birth);
+    prepared.births.push_back(std::move(*birth));
   } else {
     std::ignore = birth->finish(failed);  // without a root it gives up
   }
@@ -73,15 +76,26 @@ void KeeperLoop::close_entrances() {
   to_close_.clear();
 }
 
-bool KeeperLoop::serve_once() {
-  std::vector<pollfd> waiting = {{.fd = engine_.get(), .events = POLLIN, .revents = 0},
-                                 {.fd = signals_.get(), .events = POLLIN, .revents = 0}};
+// Two of each: of the engine and our children, of templates, then of shells that are being made.
+std::vector<pollfd> KeeperLoop::everybody() const {
+  std::vector<pollfd> all;
+  const auto add = [&all](int fd) { all.push_back({.fd = fd, .events = POLLIN, .revents = 0}); };
+  add(engine_.get());
+  add(signals_.get());
   for (const auto& prepared : prepared_) {
     const bool starting = prepared.zygote && !prepared.zygote->ready();
     const int next = prepared.next_zygote ? prepared.next_zygote->socket() : -1;
-    waiting.push_back({.fd = starting ? prepared.zygote->socket() : next, .events = POLLIN, .revents = 0});
-    waiting.push_back({.fd = prepared.next_spare ? prepared.next_spare->socket() : -1, .events = POLLIN, .revents = 0});
+    add(starting ? prepared.zygote->socket() : next);
   }
+  for (const auto& prepared : prepared_) {
+    for (const auto& birth : prepared.births) add(birth.socket());
+  }
+  return all;
+}
+
+bool KeeperLoop::serve_once() {
+  while (!asleep_.empty() && asleep_.front().until_ns < kernel::monotonic_ns()) let_go_of_sleepers(1);
+  auto waiting = everybody();
   // Whose runner has just been forked has a processor to itself for a while: nothing is made meanwhile.
   const bool just_started = kernel::monotonic_ns() - last_start_ns_ < kHeadStartMs * 1'000'000ULL;
   int ready = ::poll(waiting.data(), waiting.size(), just_started ? kHeadStartMs : 0);
@@ -90,24 +104,29 @@ bool KeeperLoop::serve_once() {
     for (std::uint32_t i = 0; i < prepared_.size(); ++i) {
       refill(i, prepared_[i].spare_wanted);
       recycle_zygote(i);
-      if (prepared_[i].next_zygote) waiting[2 + 2 * i].fd = prepared_[i].next_zygote->socket();
-      if (prepared_[i].next_spare) waiting[3 + 2 * i].fd = prepared_[i].next_spare->socket();
     }
-    ready = ::poll(waiting.data(), waiting.size(), dying_.empty() ? -1 : kRetryMs);
+    if (dying_.size() < kDyingAtOnce) let_go_of_sleepers(kDyingAtOnce);
+    waiting = everybody();
+    ready = ::poll(waiting.data(), waiting.size(), dying_.empty() && asleep_.empty() ? -1 : kRetryMs);
   }
   if (ready < 0 && errno != EINTR) return false;
   if (waiting[1].revents != 0) reap();
   if (waiting[0].revents != 0 && !receive_request()) return false;
   finish_released();
   for (std::uint32_t i = 0; i < prepared_.size(); ++i) {
-    if (waiting[2 + 2 * i].revents != 0) {
-      if (prepared_[i].zygote && !prepared_[i].zygote->ready()) {
-        zygote_readable(i);
-      } else {
-        next_zygote_readable(i);
-      }
+    if (waiting[2 + i].revents == 0) continue;
+    if (prepared_[i].zygote && !prepared_[i].zygote->ready()) {
+      zygote_readable(i);
+    } else {
+      next_zygote_readable(i);
     }
-    if (waiting[3 + 2 * i].revents != 0) birth_readable(i);
+  }
+  for (std::size_t i = 2 + prepared_.size(); i < waiting.size(); ++i) {
+    if (waiting[i].revents == 0) continue;
+    for (auto& prepared : prepared_) {
+      const auto birth = std::ranges::find(prepared.births, waiting[i].fd, &ShellBirth::socket);
+      if (birth != prepared.births.end()) birth_readable(prepared, birth);
+    }
   }
   return true;
 }
@@ -120,10 +139,11 @@ void KeeperLoop::take_everything_apart() {
     prepared.next_zygote.reset();
     for (auto& shell : prepared.spare) retire(std::move(shell));
     prepared.spare.clear();
-    if (!prepared.next_spare) continue;
-    Step failed = Step::none;
-    if (auto shell = prepared.next_spare->finish(failed)) retire(std::move(*shell));
-    prepared.next_spare.reset();
+    for (auto& birth : prepared.births) {
+      Step failed = Step::none;
+      if (auto shell = birth.finish(failed)) retire(std::move(*shell));
+    }
+    prepared.births.clear();
   }
   for (auto& [run, sandbox] : sandboxes_) {
     if (!std::exchange(sandbox.released, true)) dying_.push_back(run);
@@ -179,9 +199,12 @@ bool KeeperLoop::receive_request() {
       auto request = wire::decode<MeasureRequest>(payload);
       if (!request || request->template_index >= prepared_.size()) return false;
       auto& zygote = prepared_[request->template_index].zygote;
-      const auto forked = zygote && zygote->ready() ? zygote->fork_runner({.only_measure = true}, {}) : ForkReply{};
+      std::uint64_t ns = 0;
+      if (zygote && zygote->ready() && zygote->ask_for_runner({.only_measure = true}, {})) {
+        if (const auto forked = zygote->receive_runner()) ns = forked->fork_ns;
+      }
       if (zygote && zygote->lost()) zygote.reset();
-      send_packet(engine_.get(), KeeperReplyKind::measured, MeasuredReply{.ns = forked ? forked->fork_ns : 0}, {});
+      send_packet(engine_.get(), KeeperReplyKind::measured, MeasuredReply{.ns = ns}, {});
       return true;
     }
     case KeeperRequestKind::stock: {
@@ -193,7 +216,7 @@ bool KeeperLoop::receive_request() {
     case KeeperRequestKind::release: {
       auto request = wire::decode<ReleaseRequest>(payload);
       if (!request) return false;
-      handle_release(request->run);
+      handle_release(*request);
       return true;
     }
   }
@@ -245,12 +268,37 @@ void KeeperLoop::handle_limit(const LimitRequest& request) {
   send_packet(engine_.get(), KeeperReplyKind::limited, LimitedReply{.run = request.run}, {});
 }
 
-void KeeperLoop::handle_release(std::uint64_t run) {
+void KeeperLoop::handle_release(const ReleaseRequest& request) {
+  const std::uint64_t run = request.run;
   if (const auto guest = guests_.find(run); guest != guests_.end()) ::kill(guest->second.process, SIGKILL);
   const auto found = sandboxes_.find(run);
   if (found == sandboxes_.end()) {  // it never came to be, or was a guest
     return send_packet(engine_.get(), KeeperReplyKind::gone, GoneReply{.run = run}, {});
   }
+  if (!request.leisurely || !put_to_sleep(found->second)) return let_go(run);
+  asleep_.push_back({.run = run, .until_ns = kernel::monotonic_ns() + kLongestSleepNs});
+  if (asleep_.size() > kMostAsleep) let_go_of_sleepers(1);
+}
+
+// A stopped runner, in a sandbox with nobody else but our init, does nothing more and grows no more.
+bool KeeperLoop::put_to_sleep(Sandbox& sandbox) {
+  if (sandbox.lasting || sandbox.runner_gone || sandbox.init_gone || !sandbox.shell.cgroup()) return false;
+  if (::kill(sandbox.runner, SIGSTOP) != 0) return false;
+  const auto threads = sandbox.shell.cgroup()->count_threads();
+  return threads && *threads == 2;
+}
+
+void KeeperLoop::let_go_of_sleepers(std::size_t how_many) {
+  for (; how_many > 0 && !asleep_.empty(); --how_many) {
+    const std::uint64_t run = asleep_.front().run;
+    asleep_.pop_front();
+    let_go(run);
+  }
+}
+
+void KeeperLoop::let_go(std::uint64_t run) {
+  const auto found = sandboxes_.find(run);
+  if (found == sandboxes_.end()) return;
   found->second.shell.kill();
   if (!std::exchange(found->second.released, true)) dying_.push_back(run);
   finish_released();
@@ -386,31 +434,42 @@ void KeeperLoop::retire(Shell shell) {
   dying_.push_back(run);
 }
 
-void KeeperLoop::refill(std::uint32_t index, std::size_t wanted) {
+void KeeperLoop::refill(std::uint32_t index, std::size_t wanted, std::size_t at_once) {
   auto& prepared = prepared_[index];
-  if (prepared.next_spare || prepared.spare.size() >= wanted) return;
-  if (!prepared.mounts || prepared.spare_failures >= kMostSpareFailures) return;
-  Step failed = Step::none;
-  auto birth = begin_shell(index, Limits{}, tools_.cgroups.has_value(), Step::none, failed);
-  if (birth) {
-    prepared.next_spare = std::move(*birth);
-  } else {
-    ++prepared.spare_failures;
+  while (prepared.births.size() < at_once && prepared.births.size() + prepared.spare.size() < wanted) {
+    if (!prepared.mounts || prepared.spare_failures >= kMostSpareFailures) return;
+    Step failed = Step::none;
+    auto birth = begin_shell(index, Limits{}, tools_.cgroups.has_value(), Step::none, failed);
+    if (birth) {
+      prepared.births.push_back(std::move(*birth));
+    } else {
+      ++prepared.spare_failures;
+    }
   }
 }
 
-void KeeperLoop::birth_readable(std::uint32_t index) {
-  auto& prepared = prepared_[index];
-  if (!prepared.next_spare) return;  // taken meanwhile
+void KeeperLoop::birth_readable(Prepared& prepared, std::deque<ShellBirth>::iterator birth) {
   Step failed = Step::none;
-  auto shell = prepared.next_spare->advance(failed);
+  auto shell = birth->advance(failed);
   if (shell && !*shell) return;
   if (shell) {
     prepared.spare.push_back(std::move(**shell));
   } else {
     ++prepared.spare_failures;
   }
-  prepared.next_spare.reset();
+  prepared.births.erase(birth);
+}
+
+// Goes on with the shells that are being made while one waits for something else; true when that is there.
+bool KeeperLoop::tend_births(Prepared& prepared, int other) {
+  std::vector<pollfd> waiting = {{.fd = other, .events = POLLIN, .revents = 0}};
+  for (const auto& birth : prepared.births) waiting.push_back({.fd = birth.socket(), .events = POLLIN, .revents = 0});
+  if (::poll(waiting.data(), waiting.size(), kBirthTimeoutMs) == 0) waiting[1].revents = POLLIN;  // it will not come
+  if (waiting[0].revents != 0) return true;
+  for (std::size_t i = waiting.size() - 1; i > 0; --i) {
+    if (waiting[i].revents != 0) birth_readable(prepared, prepared.births.begin() + static_cast<std::ptrdiff_t>(i - 1));
+  }
+  return false;
 }
 
 void KeeperLoop::fail(const StartRequest& request, Step step, const Error& error) {

@@ -1,8 +1,10 @@
 // The keeper's one loop: requests from the engine, deaths of children, readiness of zygotes.
 #pragma once
 
+#include <poll.h>
 #include <sys/resource.h>
 
+#include <deque>
 #include <map>
 #include <optional>
 #include <string>
@@ -53,8 +55,8 @@ class KeeperLoop {
     std::uint32_t zygote_failures = 0;         // in a row
     std::vector<Shell> spare;
     std::size_t spare_wanted = 0;
-    std::optional<ShellBirth> next_spare;  // being made
-    std::uint32_t spare_failures = 0;      // in a row; a start that works resets it
+    std::deque<ShellBirth> births;     // of spares, the oldest first
+    std::uint32_t spare_failures = 0;  // in a row; a start that works resets it
   };
   struct Streams {  // one end of each
     UniqueFd input, output, error, control;
@@ -77,6 +79,7 @@ class KeeperLoop {
     bool helper = false;
   };
 
+  [[nodiscard]] std::vector<pollfd> everybody() const;
   bool serve_once();  // false when the engine has hung up
   bool receive_request();
   void handle_start(const StartRequest& request);
@@ -89,7 +92,7 @@ class KeeperLoop {
   Result<Launched> launch(const StartRequest& request, Shell shell, Step& failed);
   void tell_started(const StartRequest& request, Shell& shell, const Streams& ends, std::uint64_t fork_ns,
                     bool shell_was_ready);
-  static Result<void> make_streams(Streams& runner, Streams& engine);
+  static Result<void> make_streams(Streams& runner, Streams& engine, std::string_view task);
   Result<void> prepare_template(Prepared& prepared, const Template& source, const StartRequest& request);
   Result<ShellBirth> begin_shell(std::uint32_t index, const Limits& limits, bool with_cgroup, Step fault, Step& failed);
   Result<Shell> take_shell(const StartRequest& request, bool& was_ready, Step& failed);
@@ -104,18 +107,22 @@ class KeeperLoop {
   void handle_signal(const SignalRequest& request);
   void handle_usage(const UsageRequest& request);
   void handle_limit(const LimitRequest& request);
-  void handle_release(std::uint64_t run);
+  void handle_release(const ReleaseRequest& request);
+  static bool put_to_sleep(Sandbox& sandbox);
+  void let_go(std::uint64_t run);
+  void let_go_of_sleepers(std::size_t how_many);
   void zygote_readable(std::uint32_t index);
   void recycle_zygote(std::uint32_t index);
   void next_zygote_readable(std::uint32_t index);
-  void birth_readable(std::uint32_t index);
+  void birth_readable(Prepared& prepared, std::deque<ShellBirth>::iterator birth);
+  bool tend_births(Prepared& prepared, int other);
   Sandbox& keep(std::uint64_t run, Sandbox sandbox);
   void reap();
   void process_ended(pid_t pid, std::uint64_t run, Sandbox& sandbox, int wait_status, const rusage& used);
   void finish_released();
   void close_entrances();
   void take_everything_apart();
-  void refill(std::uint32_t index, std::size_t wanted);
+  void refill(std::uint32_t index, std::size_t wanted, std::size_t at_once = 1);
   void fail(const StartRequest& request, Step step, const Error& error);
   void retire(Shell shell);  // kill and take apart a shell in which nobody ran
   static UsageNumbers usage_of(Sandbox& sandbox);
@@ -126,11 +133,16 @@ class KeeperLoop {
   UniqueFd engine_;
   UniqueFd signals_;
   std::uint64_t next_group_ = 1;
-  std::vector<Prepared> prepared_;                              // one per template
-  std::map<std::uint64_t, Sandbox> sandboxes_;                  // by the engine's number
-  std::map<std::uint64_t, Guest> guests_;                       // by the engine's number
-  std::map<pid_t, std::uint64_t> by_process_;                   // init, runner and guests of each, until reaped
-  std::vector<std::uint64_t> dying_;                            // released, and not yet gone
+  std::vector<Prepared> prepared_;              // one per template
+  std::map<std::uint64_t, Sandbox> sandboxes_;  // by the engine's number
+  std::map<std::uint64_t, Guest> guests_;       // by the engine's number
+  std::map<pid_t, std::uint64_t> by_process_;   // init, runner and guests of each, until reaped
+  std::vector<std::uint64_t> dying_;            // released, and not yet gone
+  struct Sleeper {
+    std::uint64_t run = 0;
+    std::uint64_t until_ns = 0;  // at most
+  };
+  std::deque<Sleeper> asleep_;                                  // to be released when nobody waits for us
   static constexpr std::uint64_t kFirstOwnNumber = 1ULL << 63;  // of sandboxes the engine never knew
   std::uint64_t next_own_number_ = kFirstOwnNumber;
   std::uint64_t last_start_ns_ = 0;      // of a run that somebody waits for

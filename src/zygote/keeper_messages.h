@@ -13,6 +13,7 @@
 namespace hutch {
 
 inline constexpr std::size_t kMostKeeperBytes = 16 << 10;
+inline constexpr std::size_t kMostTaskBytes = 8 << 10;
 
 enum class KeeperRequestKind : std::uint8_t {
   start,
@@ -80,12 +81,13 @@ struct StartRequest {
   std::uint64_t into = 0;      // join the lasting sandbox of that run instead of a new one
   bool stand_back = false;     // behind those who did not have to wait
   bool helper = false;         // works for us beside the program, and is spared when that is killed
+  std::string task;            // what the engine would say to the runner first, if it is not long
   LimitNumbers limits;
   Step fault = Step::none;
   template <class A>
   void fields(A& a) {
     a(run), a(template_index), a(warm), a(weaker_limits), a(in_advance), a(others_follow), a(lasting), a(into);
-    a(stand_back), a(helper), a(limits), a(fault);
+    a(stand_back), a(helper), a(task), a(limits), a(fault);
   }
 };
 
@@ -151,11 +153,13 @@ struct MeasureRequest {
 // Kill what is left and take the sandbox apart.
 struct ReleaseRequest {
   std::uint64_t run = 0;
+  bool leisurely = false;  // its program is over, and others need the processors more
   template <class A>
   void fields(A& a) {
-    a(run);
+    a(run), a(leisurely);
   }
 };
+inline constexpr std::size_t kMostAsleep = 128;  // sandboxes that wait to be taken apart
 
 enum class KeeperReplyKind : std::uint8_t {
   hello,

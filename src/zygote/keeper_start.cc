@@ -15,6 +15,7 @@ namespace hutch {
 namespace {
 
 constexpr std::uint32_t kMostZygoteFailures = 3;
+constexpr std::size_t kBirthsAhead = 2;
 constexpr std::uint64_t kCpuBackstop = 24 * 3600;            // seconds; the engine reads the control group's clock
 constexpr std::uint64_t kWeakerAddressSlack = 512ULL << 20;  // what the interpreter maps before it runs anything
 
@@ -71,7 +72,7 @@ void KeeperLoop::begin(const StartRequest& request) {
   Step failed = Step::none;
   auto shell = take_shell(request, was_ready, failed);
   if (!shell) return fail(request, failed, shell.error());
-  if (request.others_follow) refill(request.template_index, 1);
+  if (request.others_follow) refill(request.template_index, kBirthsAhead, kBirthsAhead);
   auto launched = launch(request, std::move(*shell), failed);
   if (!launched) return fail(request, failed, launched.error());
   launched->sandbox.lasting = request.lasting;
@@ -89,7 +90,7 @@ Result<KeeperLoop::Launched> KeeperLoop::launch(const StartRequest& request, She
   if (shell.cgroup()) applied = shell.cgroup()->apply(request.limits.to_limits());
   Streams runner;
   Streams engine;
-  if (applied) applied = make_streams(runner, engine);
+  if (applied) applied = make_streams(runner, engine, request.task);
   if (!applied) {
     retire(std::move(shell));
     return std::move(applied).error();
@@ -110,7 +111,8 @@ Result<KeeperLoop::Launched> KeeperLoop::launch(const StartRequest& request, She
                   .fork_ns = forked->fork_ns};
 }
 
-Result<void> KeeperLoop::make_streams(Streams& runner, Streams& engine) {
+// The task is there before the runner is: it need not wait until the engine knows of it.
+Result<void> KeeperLoop::make_streams(Streams& runner, Streams& engine, std::string_view task) {
   const auto pipe = [](UniqueFd& reader, UniqueFd& writer) {
     int fds[2];
     if (::pipe2(fds, O_CLOEXEC) != 0) return false;
@@ -125,6 +127,10 @@ Result<void> KeeperLoop::make_streams(Streams& runner, Streams& engine) {
   }
   engine.control.reset(sockets[0]);
   runner.control.reset(sockets[1]);
+  if (!task.empty() &&
+      ::send(sockets[0], task.data(), task.size(), MSG_DONTWAIT) != static_cast<ssize_t>(task.size())) {
+    return system_error(errno).during("hand over the task");
+  }
   return {};
 }
 
@@ -180,13 +186,10 @@ Result<Shell> KeeperLoop::take_shell(const StartRequest& request, bool& was_read
   }
   auto& prepared = prepared_[request.template_index];
   const bool may_be_spare = fits && request.fault == Step::none;
-  if (may_be_spare && prepared.spare.empty() && prepared.next_spare) {
-    ShellBirth birth = std::move(*prepared.next_spare);
-    prepared.next_spare.reset();
-    return birth.finish(failed);
-  }
-  was_ready = may_be_spare && !prepared.spare.empty();
-  if (!was_ready) {
+  was_ready = !prepared.spare.empty();
+  while (may_be_spare && prepared.spare.empty() && !prepared.births.empty()) tend_births(prepared, -1);
+  if (!may_be_spare || prepared.spare.empty()) {
+    was_ready = false;
     HUTCH_TRY(auto birth, begin_shell(request.template_index, limits, with_cgroup, request.fault, failed));
     return birth.finish(failed);
   }
@@ -216,9 +219,12 @@ Result<ForkReply> KeeperLoop::start_warm(const StartRequest& request, Shell& she
     fork.cgroup_file_count = static_cast<std::uint8_t>(shell.cgroup()->attach_fds().size());
     fork.cgroup_is_directory = tools_.cgroups->version() == CgroupVersion::v2;
   }
-  auto forked = prepared.zygote->fork_runner(
+  HUTCH_TRY(prepared.zygote->ask_for_runner(
       fork,
-      descriptors_for(shell, {streams.input.get(), streams.output.get(), streams.error.get(), streams.control.get()}));
+      descriptors_for(shell, {streams.input.get(), streams.output.get(), streams.error.get(), streams.control.get()})));
+  while (!prepared.births.empty() && !tend_births(prepared, prepared.zygote->socket())) {
+  }
+  auto forked = prepared.zygote->receive_runner();
   if (prepared.zygote->lost()) prepared.zygote.reset();  // the next start makes another
   return forked;
 }

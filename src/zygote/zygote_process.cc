@@ -157,10 +157,14 @@ Result<void> ZygoteProcess::receive_ready() {
   return {};
 }
 
-Result<ForkReply> ZygoteProcess::fork_runner(const ForkRequest& request, std::span<const int> fds) {
+Result<void> ZygoteProcess::ask_for_runner(const ForkRequest& request, std::span<const int> fds) {
   if (wire::send_with_fds(socket_.get(), {reinterpret_cast<const char*>(&request), sizeof(request)}, fds) < 0) {
     return system_error(errno).during("ask the zygote");
   }
+  return {};
+}
+
+Result<ForkReply> ZygoteProcess::receive_runner() {
   pollfd waiting{.fd = socket_.get(), .events = POLLIN, .revents = 0};
   if (::poll(&waiting, 1, kForkTimeoutMs) == 0) {
     lost_ = true;  // a late reply would be taken for that to the next request

@@ -37,8 +37,10 @@ class ZygoteProcess {
 
   // The socket is readable for the first time.
   Result<void> receive_ready();
-  // Forks a runner into a shell and returns its pid in the keeper's namespace.
-  Result<ForkReply> fork_runner(const ForkRequest& request, std::span<const int> fds);
+  // A fork of it becomes a runner in a shell; its pid is one of the keeper's namespace. Each request is answered once,
+  // when the socket is readable or after a while.
+  Result<void> ask_for_runner(const ForkRequest& request, std::span<const int> fds);
+  Result<ForkReply> receive_runner();
 
  private:
   ZygoteProcess() = default;

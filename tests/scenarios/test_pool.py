@@ -110,6 +110,19 @@ class Pool(Scenario):
             self.assertEqual(client.run(protocol.Request("print(1)")).out, b"1\n")
         self.assertTrue(support.settle(lambda: self.home.status()["dying"] == 0, 5))
 
+    def test_where_many_wait_what_is_over_sleeps_before_it_is_taken_apart(self) -> None:
+        leave_child = "import os, time\nif os.fork() == 0:\n    time.sleep(60)\nprint(1)"
+        clients = [self.client() for _ in range(20 * os.cpu_count())]
+        for number, client in enumerate(clients):
+            client.begin(protocol.Request("print(1)" if number % 4 else leave_child))
+        engine, most_asleep = self.home.status()["pid"], 0
+        for client in clients:
+            states = [support.stat_of(pid) for pid in support.descendants(engine)]
+            most_asleep = max(most_asleep, sum(stat is not None and stat[1] == "T" for stat in states))
+            self.assertEqual(client.outcome().out, b"1\n")
+        self.assertGreater(most_asleep, 0)
+        self.assertTrue(support.settle(lambda: self.home.status()["dying"] == 0, 5))
+
     def test_output_of_the_last_moment_is_complete(self) -> None:
         code = ("import atexit, os, sys\natexit.register(lambda: print('exit'))\nprint('x' * 60000)\n"
                 "print('e' * 60000, file=sys.stderr)\n")
