@@ -72,7 +72,6 @@ void KeeperLoop::begin(const StartRequest& request) {
   Step failed = Step::none;
   auto shell = take_shell(request, was_ready, failed);
   if (!shell) return fail(request, failed, shell.error());
-  if (request.others_follow) refill(request.template_index, kBirthsAhead, kBirthsAhead);
   auto launched = launch(request, std::move(*shell), failed);
   if (!launched) return fail(request, failed, launched.error());
   launched->sandbox.lasting = request.lasting;
@@ -222,6 +221,7 @@ Result<ForkReply> KeeperLoop::start_warm(const StartRequest& request, Shell& she
   HUTCH_TRY(prepared.zygote->ask_for_runner(
       fork,
       descriptors_for(shell, {streams.input.get(), streams.output.get(), streams.error.get(), streams.control.get()})));
+  if (request.others_follow) refill(request.template_index, kBirthsAhead, kBirthsAhead);
   while (!prepared.births.empty() && !tend_births(prepared, prepared.zygote->socket())) {
   }
   auto forked = prepared.zygote->receive_runner();
