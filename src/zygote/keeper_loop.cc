@@ -26,7 +26,6 @@ constexpr std::uint64_t kLongestSleepNs = 500'000'000;  // of a sandbox that is 
 constexpr std::size_t kDyingAtOnce = 4;                 // of those that slept
 constexpr int kHeadStartMs = 3;
 constexpr std::size_t kMostToClose = 32;  // sandboxes; a dozen descriptors each
-constexpr int kBirthTimeoutMs = 1000;     // then one asks again, and is told that there is nothing
 constexpr int kRetryMs = 5;               // a control group whose last member is still dying
 
 std::uint64_t microseconds(const timeval& time) {
@@ -37,6 +36,10 @@ std::uint64_t microseconds(const timeval& time) {
 
 KeeperLoop::KeeperLoop(const KeeperOptions& options, KeeperTools tools, UniqueFd engine)
     : options_(options), tools_(std::move(tools)), engine_(std::move(engine)), prepared_(options.templates.size()) {
+  struct sigaction deaths{};
+  deaths.sa_handler = SIG_DFL;
+  deaths.sa_flags = SA_NOCLDSTOP;  // not of those that we put to sleep
+  ::sigaction(SIGCHLD, &deaths, nullptr);
   sigset_t child;
   ::sigemptyset(&child);
   ::sigaddset(&child, SIGCHLD);
@@ -55,7 +58,7 @@ void KeeperLoop::prepare() {
   if (!birth) return;  // the request will meet the same trouble, and report it
   if (ready) {
     birth->give_root(prepared.mounts.get());
-    prepared.births.push_back(std::move(*birth));
+    prepared.next_spare = std::move(*birth);
   } else {
     std::ignore = birth->finish(failed);  // without a root it gives up
   }
@@ -76,26 +79,16 @@ void KeeperLoop::close_entrances() {
   to_close_.clear();
 }
 
-// Two of each: of the engine and our children, of templates, then of shells that are being made.
-std::vector<pollfd> KeeperLoop::everybody() const {
-  std::vector<pollfd> all;
-  const auto add = [&all](int fd) { all.push_back({.fd = fd, .events = POLLIN, .revents = 0}); };
-  add(engine_.get());
-  add(signals_.get());
+bool KeeperLoop::serve_once() {
+  while (!asleep_.empty() && asleep_.front().until_ns < kernel::monotonic_ns()) let_go_of_sleepers(1);
+  std::vector<pollfd> waiting = {{.fd = engine_.get(), .events = POLLIN, .revents = 0},
+                                 {.fd = signals_.get(), .events = POLLIN, .revents = 0}};
   for (const auto& prepared : prepared_) {
     const bool starting = prepared.zygote && !prepared.zygote->ready();
     const int next = prepared.next_zygote ? prepared.next_zygote->socket() : -1;
-    add(starting ? prepared.zygote->socket() : next);
+    waiting.push_back({.fd = starting ? prepared.zygote->socket() : next, .events = POLLIN, .revents = 0});
+    waiting.push_back({.fd = prepared.next_spare ? prepared.next_spare->socket() : -1, .events = POLLIN, .revents = 0});
   }
-  for (const auto& prepared : prepared_) {
-    for (const auto& birth : prepared.births) add(birth.socket());
-  }
-  return all;
-}
-
-bool KeeperLoop::serve_once() {
-  while (!asleep_.empty() && asleep_.front().until_ns < kernel::monotonic_ns()) let_go_of_sleepers(1);
-  auto waiting = everybody();
   // Whose runner has just been forked has a processor to itself for a while: nothing is made meanwhile.
   const bool just_started = kernel::monotonic_ns() - last_start_ns_ < kHeadStartMs * 1'000'000ULL;
   int ready = ::poll(waiting.data(), waiting.size(), just_started ? kHeadStartMs : 0);
@@ -104,9 +97,10 @@ bool KeeperLoop::serve_once() {
     for (std::uint32_t i = 0; i < prepared_.size(); ++i) {
       refill(i, prepared_[i].spare_wanted);
       recycle_zygote(i);
+      if (prepared_[i].next_zygote) waiting[2 + 2 * i].fd = prepared_[i].next_zygote->socket();
+      if (prepared_[i].next_spare) waiting[3 + 2 * i].fd = prepared_[i].next_spare->socket();
     }
     if (dying_.size() < kDyingAtOnce) let_go_of_sleepers(kDyingAtOnce);
-    waiting = everybody();
     ready = ::poll(waiting.data(), waiting.size(), dying_.empty() && asleep_.empty() ? -1 : kRetryMs);
   }
   if (ready < 0 && errno != EINTR) return false;
@@ -114,19 +108,14 @@ bool KeeperLoop::serve_once() {
   if (waiting[0].revents != 0 && !receive_request()) return false;
   finish_released();
   for (std::uint32_t i = 0; i < prepared_.size(); ++i) {
-    if (waiting[2 + i].revents == 0) continue;
-    if (prepared_[i].zygote && !prepared_[i].zygote->ready()) {
-      zygote_readable(i);
-    } else {
-      next_zygote_readable(i);
+    if (waiting[2 + 2 * i].revents != 0) {
+      if (prepared_[i].zygote && !prepared_[i].zygote->ready()) {
+        zygote_readable(i);
+      } else {
+        next_zygote_readable(i);
+      }
     }
-  }
-  for (std::size_t i = 2 + prepared_.size(); i < waiting.size(); ++i) {
-    if (waiting[i].revents == 0) continue;
-    for (auto& prepared : prepared_) {
-      const auto birth = std::ranges::find(prepared.births, waiting[i].fd, &ShellBirth::socket);
-      if (birth != prepared.births.end()) birth_readable(prepared, birth);
-    }
+    if (waiting[3 + 2 * i].revents != 0) birth_readable(i);
   }
   return true;
 }
@@ -139,11 +128,10 @@ void KeeperLoop::take_everything_apart() {
     prepared.next_zygote.reset();
     for (auto& shell : prepared.spare) retire(std::move(shell));
     prepared.spare.clear();
-    for (auto& birth : prepared.births) {
-      Step failed = Step::none;
-      if (auto shell = birth.finish(failed)) retire(std::move(*shell));
-    }
-    prepared.births.clear();
+    if (!prepared.next_spare) continue;
+    Step failed = Step::none;
+    if (auto shell = prepared.next_spare->finish(failed)) retire(std::move(*shell));
+    prepared.next_spare.reset();
   }
   for (auto& [run, sandbox] : sandboxes_) {
     if (!std::exchange(sandbox.released, true)) dying_.push_back(run);
@@ -434,42 +422,31 @@ void KeeperLoop::retire(Shell shell) {
   dying_.push_back(run);
 }
 
-void KeeperLoop::refill(std::uint32_t index, std::size_t wanted, std::size_t at_once) {
+void KeeperLoop::refill(std::uint32_t index, std::size_t wanted) {
   auto& prepared = prepared_[index];
-  while (prepared.births.size() < at_once && prepared.births.size() + prepared.spare.size() < wanted) {
-    if (!prepared.mounts || prepared.spare_failures >= kMostSpareFailures) return;
-    Step failed = Step::none;
-    auto birth = begin_shell(index, Limits{}, tools_.cgroups.has_value(), Step::none, failed);
-    if (birth) {
-      prepared.births.push_back(std::move(*birth));
-    } else {
-      ++prepared.spare_failures;
-    }
+  if (prepared.next_spare || prepared.spare.size() >= wanted) return;
+  if (!prepared.mounts || prepared.spare_failures >= kMostSpareFailures) return;
+  Step failed = Step::none;
+  auto birth = begin_shell(index, Limits{}, tools_.cgroups.has_value(), Step::none, failed);
+  if (birth) {
+    prepared.next_spare = std::move(*birth);
+  } else {
+    ++prepared.spare_failures;
   }
 }
 
-void KeeperLoop::birth_readable(Prepared& prepared, std::deque<ShellBirth>::iterator birth) {
+void KeeperLoop::birth_readable(std::uint32_t index) {
+  auto& prepared = prepared_[index];
+  if (!prepared.next_spare) return;  // taken meanwhile
   Step failed = Step::none;
-  auto shell = birth->advance(failed);
+  auto shell = prepared.next_spare->advance(failed);
   if (shell && !*shell) return;
   if (shell) {
     prepared.spare.push_back(std::move(**shell));
   } else {
     ++prepared.spare_failures;
   }
-  prepared.births.erase(birth);
-}
-
-// Goes on with the shells that are being made while one waits for something else; true when that is there.
-bool KeeperLoop::tend_births(Prepared& prepared, int other) {
-  std::vector<pollfd> waiting = {{.fd = other, .events = POLLIN, .revents = 0}};
-  for (const auto& birth : prepared.births) waiting.push_back({.fd = birth.socket(), .events = POLLIN, .revents = 0});
-  if (::poll(waiting.data(), waiting.size(), kBirthTimeoutMs) == 0) waiting[1].revents = POLLIN;  // it will not come
-  if (waiting[0].revents != 0) return true;
-  for (std::size_t i = waiting.size() - 1; i > 0; --i) {
-    if (waiting[i].revents != 0) birth_readable(prepared, prepared.births.begin() + static_cast<std::ptrdiff_t>(i - 1));
-  }
-  return false;
+  prepared.next_spare.reset();
 }
 
 void KeeperLoop::fail(const StartRequest& request, Step step, const Error& error) {

@@ -1,7 +1,6 @@
 // The keeper's one loop: requests from the engine, deaths of children, readiness of zygotes.
 #pragma once
 
-#include <poll.h>
 #include <sys/resource.h>
 
 #include <deque>
@@ -55,8 +54,8 @@ class KeeperLoop {
     std::uint32_t zygote_failures = 0;         // in a row
     std::vector<Shell> spare;
     std::size_t spare_wanted = 0;
-    std::deque<ShellBirth> births;     // of spares, the oldest first
-    std::uint32_t spare_failures = 0;  // in a row; a start that works resets it
+    std::optional<ShellBirth> next_spare;  // being made
+    std::uint32_t spare_failures = 0;      // in a row; a start that works resets it
   };
   struct Streams {  // one end of each
     UniqueFd input, output, error, control;
@@ -79,7 +78,6 @@ class KeeperLoop {
     bool helper = false;
   };
 
-  [[nodiscard]] std::vector<pollfd> everybody() const;
   bool serve_once();  // false when the engine has hung up
   bool receive_request();
   void handle_start(const StartRequest& request);
@@ -114,15 +112,15 @@ class KeeperLoop {
   void zygote_readable(std::uint32_t index);
   void recycle_zygote(std::uint32_t index);
   void next_zygote_readable(std::uint32_t index);
-  void birth_readable(Prepared& prepared, std::deque<ShellBirth>::iterator birth);
-  bool tend_births(Prepared& prepared, int other);
+  void birth_readable(std::uint32_t index);
+  void await_zygote(std::uint32_t index);
   Sandbox& keep(std::uint64_t run, Sandbox sandbox);
   void reap();
   void process_ended(pid_t pid, std::uint64_t run, Sandbox& sandbox, int wait_status, const rusage& used);
   void finish_released();
   void close_entrances();
   void take_everything_apart();
-  void refill(std::uint32_t index, std::size_t wanted, std::size_t at_once = 1);
+  void refill(std::uint32_t index, std::size_t wanted);
   void fail(const StartRequest& request, Step step, const Error& error);
   void retire(Shell shell);  // kill and take apart a shell in which nobody ran
   static UsageNumbers usage_of(Sandbox& sandbox);

@@ -1,9 +1,11 @@
 // How the keeper starts a run: claim or make a shell, then fork into it, warm or cold.
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <iterator>
 #include <utility>
 
 #include "sandbox/kernel.h"
@@ -15,7 +17,7 @@ namespace hutch {
 namespace {
 
 constexpr std::uint32_t kMostZygoteFailures = 3;
-constexpr std::size_t kBirthsAhead = 2;
+constexpr int kBirthMs = 1'000;                              // between two words of init
 constexpr std::uint64_t kCpuBackstop = 24 * 3600;            // seconds; the engine reads the control group's clock
 constexpr std::uint64_t kWeakerAddressSlack = 512ULL << 20;  // what the interpreter maps before it runs anything
 
@@ -185,10 +187,13 @@ Result<Shell> KeeperLoop::take_shell(const StartRequest& request, bool& was_read
   }
   auto& prepared = prepared_[request.template_index];
   const bool may_be_spare = fits && request.fault == Step::none;
-  was_ready = !prepared.spare.empty();
-  while (may_be_spare && prepared.spare.empty() && !prepared.births.empty()) tend_births(prepared, -1);
-  if (!may_be_spare || prepared.spare.empty()) {
-    was_ready = false;
+  if (may_be_spare && prepared.spare.empty() && prepared.next_spare) {
+    ShellBirth birth = std::move(*prepared.next_spare);
+    prepared.next_spare.reset();
+    return birth.finish(failed);
+  }
+  was_ready = may_be_spare && !prepared.spare.empty();
+  if (!was_ready) {
     HUTCH_TRY(auto birth, begin_shell(request.template_index, limits, with_cgroup, request.fault, failed));
     return birth.finish(failed);
   }
@@ -221,12 +226,22 @@ Result<ForkReply> KeeperLoop::start_warm(const StartRequest& request, Shell& she
   HUTCH_TRY(prepared.zygote->ask_for_runner(
       fork,
       descriptors_for(shell, {streams.input.get(), streams.output.get(), streams.error.get(), streams.control.get()})));
-  if (request.others_follow) refill(request.template_index, kBirthsAhead, kBirthsAhead);
-  while (!prepared.births.empty() && !tend_births(prepared, prepared.zygote->socket())) {
-  }
+  if (request.others_follow) refill(request.template_index, 1);
+  await_zygote(request.template_index);
   auto forked = prepared.zygote->receive_runner();
   if (prepared.zygote->lost()) prepared.zygote.reset();  // the next start makes another
   return forked;
+}
+
+// Goes on with the shell that is being made meanwhile.
+void KeeperLoop::await_zygote(std::uint32_t index) {
+  auto& prepared = prepared_[index];
+  while (prepared.next_spare) {
+    pollfd waiting[] = {{.fd = prepared.zygote->socket(), .events = POLLIN, .revents = 0},
+                        {.fd = prepared.next_spare->socket(), .events = POLLIN, .revents = 0}};
+    if (::poll(waiting, std::size(waiting), kBirthMs) <= 0 || waiting[0].revents != 0) return;
+    birth_readable(index);
+  }
 }
 
 Result<ForkReply> KeeperLoop::start_cold(const StartRequest& request, Shell& shell, const Streams& streams) {
