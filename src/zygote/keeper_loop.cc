@@ -22,8 +22,9 @@ constexpr std::uint32_t kMostSpareFailures = 3;
 constexpr std::uint32_t kMostSpares = 64;
 constexpr std::uint32_t kMostKilledByHand = 1'000;
 constexpr std::uint64_t kTimeToLeaveNs = 2'000'000'000;
-constexpr std::uint64_t kLongestSleepNs = 500'000'000;  // of a sandbox that is to be taken apart
-constexpr std::size_t kDyingAtOnce = 4;                 // of those that slept
+constexpr std::uint64_t kLongestSleepNs = 500'000'000;   // of a sandbox that is to be taken apart
+constexpr std::uint64_t kDiscouragedNs = 5'000'000'000;  // after one that slept as long as that
+constexpr std::size_t kDyingAtOnce = 4;                  // of those that slept
 constexpr int kHeadStartMs = 3;
 constexpr std::size_t kMostToClose = 32;  // sandboxes; a dozen descriptors each
 constexpr int kRetryMs = 5;               // a control group whose last member is still dying
@@ -80,7 +81,10 @@ void KeeperLoop::close_entrances() {
 }
 
 bool KeeperLoop::serve_once() {
-  while (!asleep_.empty() && asleep_.front().until_ns < kernel::monotonic_ns()) let_go_of_sleepers(1);
+  while (!asleep_.empty() && asleep_.front().until_ns < kernel::monotonic_ns()) {
+    slept_in_vain_ns_ = kernel::monotonic_ns();
+    let_go_of_sleepers(1);
+  }
   std::vector<pollfd> waiting = {{.fd = engine_.get(), .events = POLLIN, .revents = 0},
                                  {.fd = signals_.get(), .events = POLLIN, .revents = 0}};
   for (const auto& prepared : prepared_) {
@@ -263,8 +267,10 @@ void KeeperLoop::handle_release(const ReleaseRequest& request) {
   if (found == sandboxes_.end()) {  // it never came to be, or was a guest
     return send_packet(engine_.get(), KeeperReplyKind::gone, GoneReply{.run = run}, {});
   }
-  if (!request.leisurely || !put_to_sleep(found->second)) return let_go(run);
-  asleep_.push_back({.run = run, .until_ns = kernel::monotonic_ns() + kLongestSleepNs});
+  const std::uint64_t now = kernel::monotonic_ns();
+  const bool in_vain = now - slept_in_vain_ns_ < kDiscouragedNs;  // this is no burst that will be over soon
+  if (!request.leisurely || in_vain || !put_to_sleep(found->second)) return let_go(run);
+  asleep_.push_back({.run = run, .until_ns = now + kLongestSleepNs});
   if (asleep_.size() > kMostAsleep) let_go_of_sleepers(1);
 }
 

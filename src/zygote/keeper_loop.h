@@ -140,6 +140,7 @@ class KeeperLoop {
     std::uint64_t run = 0;
     std::uint64_t until_ns = 0;  // at most
   };
+  std::uint64_t slept_in_vain_ns_ = 0;                          // when somebody still waited for us at the end of it
   std::deque<Sleeper> asleep_;                                  // to be released when nobody waits for us
   static constexpr std::uint64_t kFirstOwnNumber = 1ULL << 63;  // of sandboxes the engine never knew
   std::uint64_t next_own_number_ = kFirstOwnNumber;

@@ -110,7 +110,8 @@ class Pool(Scenario):
             self.assertEqual(client.run(protocol.Request("print(1)")).out, b"1\n")
         self.assertTrue(support.settle(lambda: self.home.status()["dying"] == 0, 5))
 
-    def test_where_many_wait_what_is_over_sleeps_before_it_is_taken_apart(self) -> None:
+    def burst_of_starts(self) -> int:
+        """At most how many sandboxes were seen asleep; every fourth leaves somebody behind, and may not sleep."""
         leave_child = "import os, time\nif os.fork() == 0:\n    time.sleep(60)\nprint(1)"
         clients = [self.client() for _ in range(20 * os.cpu_count())]
         for number, client in enumerate(clients):
@@ -120,8 +121,15 @@ class Pool(Scenario):
             states = [support.stat_of(pid) for pid in support.descendants(engine)]
             most_asleep = max(most_asleep, sum(stat is not None and stat[1] == "T" for stat in states))
             self.assertEqual(client.outcome().out, b"1\n")
-        self.assertGreater(most_asleep, 0)
         self.assertTrue(support.settle(lambda: self.home.status()["dying"] == 0, 5))
+        return most_asleep
+
+    def test_where_many_wait_what_is_over_sleeps_before_it_is_taken_apart(self) -> None:
+        for _ in range(3):
+            if self.burst_of_starts() > 0:
+                return
+            time.sleep(5)  # a machine that stood still looks like a load that lasts, and then none sleeps for a while
+        self.fail("nothing slept")
 
     def test_output_of_the_last_moment_is_complete(self) -> None:
         code = ("import atexit, os, sys\natexit.register(lambda: print('exit'))\nprint('x' * 60000)\n"
