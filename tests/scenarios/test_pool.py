@@ -111,7 +111,7 @@ class Pool(Scenario):
         self.assertTrue(support.settle(lambda: self.home.status()["dying"] == 0, 5))
 
     def burst_of_starts(self) -> int:
-        """At most how many sandboxes were seen asleep; every fourth leaves somebody behind, and may not sleep."""
+        """At most how many sandboxes were seen asleep; every fourth leaves somebody behind."""
         leave_child = "import os, time\nif os.fork() == 0:\n    time.sleep(60)\nprint(1)"
         clients = [self.client() for _ in range(20 * os.cpu_count())]
         for number, client in enumerate(clients):
