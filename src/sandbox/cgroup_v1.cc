@@ -13,7 +13,9 @@
 namespace hutch::cgroup_internal::v1 {
 namespace {
 
-constexpr Controllers kEach[] = {kMemory, kCpu, kCpuacct, kPids};
+// The processor comes last: a process that joins may have to stand back from then on, and a lock that it waits for is
+// kept for it.
+constexpr Controllers kEach[] = {kMemory, kPids, kCpuacct, kCpu};
 constexpr const char* kGiven[] = {".", "tasks", "cgroup.procs"};
 
 // The mounts that together have what we need, each once.

@@ -78,6 +78,22 @@ class Progress {
   InitReport report_;
 };
 
+// The keeper's other descriptors, at once: held for longer, they could be the last of a sandbox that has ended since,
+// and whoever closes these takes apart its mounts.
+void close_inherited(const InitPlan& plan) {
+  std::array<int, 3 + kMostCgroupFiles> kept{plan.keeper, plan.source.template_mounts, plan.source.sysctl_user};
+  std::ranges::copy(plan.cgroup_tasks, kept.begin() + 3);
+  std::ranges::sort(kept);
+  unsigned next = 0;
+  for (const int fd : kept) {
+    if (fd < 0) continue;
+    const auto number = static_cast<unsigned>(fd);
+    if (number > next) kernel::close_range(next, number - 1);
+    next = number + 1;
+  }
+  kernel::close_range(next, ~0U);
+}
+
 // A proc that shows this pid namespace and nothing else: no /proc/sys, no host-wide counters. Made here, in the
 // keeper's user namespace, because the kernel refuses a new proc where none is fully visible, and the root has none.
 int make_proc() {
@@ -109,16 +125,15 @@ int make_directory(int parent, const char* name, mode_t mode, const IdMap& ids) 
 
 int attach(int mount, const char* target) { return ::move_mount(mount, "", AT_FDCWD, target, MOVE_MOUNT_F_EMPTY_PATH); }
 
-// One tmpfs, one budget, three places: its three directories are attached one by one, and the tmpfs's own root
-// nowhere.
+// One tmpfs, one budget, three places: its three directories are attached one by one. Its own root, which has nothing
+// else, stays below /tmp, where nobody gets: to take it away, the kernel would wait until no processor can be in it.
 int place_mounts(const Mounts& made) {
   if (attach(made.proc, "/proc") != 0) return -1;
-  if (attach(made.workspace, "/tmp") != 0) return -1;  // the whole tmpfs, for a moment
+  if (attach(made.workspace, "/tmp") != 0) return -1;  // the whole tmpfs
   const int workspace = ::open_tree(AT_FDCWD, "/tmp/workspace", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
   const int temporary = ::open_tree(AT_FDCWD, "/tmp/tmp", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
   const int shared_memory = ::open_tree(AT_FDCWD, "/tmp/shm", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
   if (workspace < 0 || temporary < 0 || shared_memory < 0) return -1;
-  if (::umount2("/tmp", MNT_DETACH) != 0) return -1;
   if (attach(workspace, "/workspace") != 0 || attach(temporary, "/tmp") != 0) return -1;
   return attach(shared_memory, "/dev/shm");
 }
@@ -159,6 +174,7 @@ void run_init(const InitPlan& plan) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
   ::prctl(PR_SET_NAME, "hutch-init", 0, 0, 0);
   ::signal(SIGCHLD, SIG_IGN);  // the kernel reaps orphans; before there can be any
+  close_inherited(plan);
   Progress progress{plan};
   Mounts mounts;
 

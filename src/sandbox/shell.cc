@@ -182,6 +182,12 @@ void Shell::close_entrances() {
   }
 }
 
-void Shell::kill() const { kernel::pidfd_send_signal(init_pidfd_.get(), SIGKILL); }
+// Whoever ends a mount namespace has everybody else on the machine wait who makes or ends one. So it is not to be one
+// that stands back, nor the keeper: it holds no namespace any more.
+void Shell::kill() {
+  close_entrances();
+  if (cgroup_) cgroup_->unthrottle();
+  kernel::pidfd_send_signal(init_pidfd_.get(), SIGKILL);
+}
 
 }  // namespace hutch

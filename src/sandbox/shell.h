@@ -61,7 +61,7 @@ class Shell {
   // Once a runner is in and the engine has what it needs: a sandbox that lives long holds few descriptors.
   void close_entrances();
   // SIGKILL for init, and with it for every process of the sandbox.
-  void kill() const;
+  void kill();
 
  private:
   friend class ShellBirth;

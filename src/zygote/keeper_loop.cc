@@ -230,7 +230,6 @@ void KeeperLoop::handle_signal(const SignalRequest& request) {
   if (request.signal == SIGKILL) {
     sandbox.shell.kill();
     if (!sandbox.shell.cgroup()) return;
-    sandbox.shell.cgroup()->unthrottle();
     // Killing init kills all, but init waits for its turn among as many others as the program has made. Very many are
     // left to it: nobody else is served while we go through them.
     if (sandbox.processes <= kMostKilledByHand) sandbox.shell.cgroup()->kill_all();
