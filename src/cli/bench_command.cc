@@ -101,8 +101,10 @@ class Planner {
   void pair(std::string name, std::size_t subject, std::size_t anchor) {
     plan_.pairings.push_back({.name = std::move(name), .subject = subject, .anchor = anchor});
   }
-  std::size_t call(const std::string& name, const BenchProgram& program, Start start, Until until, int per_round) {
-    return plan_.add(engine_call(client_, request_for(options_, name, program, start), program, until, per_round));
+  std::size_t call(const std::string& name, const BenchProgram& program, Start start, Until until, int per_round,
+                   Seen seen = Seen::by_engine) {
+    return plan_.add(
+        engine_call(client_, request_for(options_, name, program, start), program, until, seen, per_round));
   }
   [[nodiscard]] std::vector<std::string> flags(std::vector<std::string> list) const {
     if (options_.weaker_limits) list.emplace_back("--weaker-limits");
@@ -111,6 +113,8 @@ class Planner {
 
   void add_prints(const std::string& name, const std::string& suffix, std::size_t anchor) {
     pair("print_cold" + suffix, call(name, kPrint, Start::as_served, Until::whole_record, kOften), anchor);
+    pair("print_cold_client" + suffix,
+         call(name, kPrint, Start::as_served, Until::whole_record, kOften, Seen::by_client), anchor);
     pair("print_first_byte" + suffix, call(name, kPrint, Start::as_served, Until::first_output, kOften), anchor);
     const auto alone = call(name, kPrint, Start::on_demand, Until::whole_record, kOften);
     pair("print_no_pool" + suffix, alone, anchor);
@@ -126,14 +130,19 @@ class Planner {
 
   Result<void> add_cells(std::size_t anchor) {
     const bool has_ipython = !target_.environment_python.empty();
-    for (const auto mode : {wire::RunMode::shell, wire::RunMode::ipython}) {
-      if (mode == wire::RunMode::ipython && !has_ipython) continue;
-      auto request = request_for(options_, target_.name, kPrint, Start::as_served);
-      request.mode = mode;
-      HUTCH_TRY(auto client, EngineClient::connect_or_start(location_));
-      HUTCH_TRY(auto series, live_cell(std::move(client), std::move(request), kOften));
-      pair(mode == wire::RunMode::shell ? "second_cell" : "second_cell_ipython", plan_.add(std::move(series)), anchor);
-    }
+    HUTCH_TRY(add_cell("second_cell", wire::RunMode::shell, Seen::by_engine, anchor));
+    HUTCH_TRY(add_cell("second_cell_client", wire::RunMode::shell, Seen::by_client, anchor));
+    if (!has_ipython) return {};
+    HUTCH_TRY(add_cell("second_cell_ipython", wire::RunMode::ipython, Seen::by_engine, anchor));
+    return add_cell("second_cell_ipython_client", wire::RunMode::ipython, Seen::by_client, anchor);
+  }
+
+  Result<void> add_cell(const std::string& name, wire::RunMode mode, Seen seen, std::size_t anchor) {
+    auto request = request_for(options_, target_.name, kPrint, Start::as_served);
+    request.mode = mode;
+    HUTCH_TRY(auto client, EngineClient::connect_or_start(location_));
+    HUTCH_TRY(auto series, live_cell(std::move(client), std::move(request), seen, kOften));
+    pair(name, plan_.add(std::move(series)), anchor);
     return {};
   }
 
@@ -153,7 +162,7 @@ Result<void> warm_up(const BenchOptions& options, const Target& target, EngineCl
   }
   for (const std::string& name : {std::string("bare"), target.name}) {
     const auto request = request_for(options, name, kPrint, Start::as_served);
-    auto first = engine_call(client, request, kPrint, Until::whole_record, 1).measure();
+    auto first = engine_call(client, request, kPrint, Until::whole_record, Seen::by_client, 1).measure();
     if (!first) return std::move(first).error().during("the first run");
     if (!started || name != target.name) continue;
     notes.push_back(fmt::format("its first run of template {} took {:.0f} ms with the imports (not part either)",

@@ -40,7 +40,7 @@ struct TimedOutput final : Collected {
 };
 
 Result<Nanoseconds> time_engine_call(EngineClient& client, const wire::RunRequest& request, const char* expected,
-                                     Until until) {
+                                     Until until, Seen seen) {
   ClientRun run{.request = request, .files = {}};
   TimedOutput collected;
   const auto start = Clock::now();
@@ -50,8 +50,11 @@ Result<Nanoseconds> time_engine_call(EngineClient& client, const wire::RunReques
     return make_error(ErrorCode::system, failed->message).with_hint(failed->hint);
   }
   if (collected.out != expected) return wrong_output(collected.out, collected.err);
-  if (!std::get<wire::Record>(outcome).warm) return make_error(ErrorCode::internal, "the sandbox was started cold");
-  return end - start;
+  const auto& record = std::get<wire::Record>(outcome);
+  if (!record.warm) return make_error(ErrorCode::internal, "the sandbox was started cold");
+  if (seen == Seen::by_client) return end - start;
+  const auto us = until == Until::whole_record ? record.phases.total_us : collected.events.front().at_us;
+  return std::chrono::microseconds(us);
 }
 
 // What plain programs see: nothing of the user's that could slow them down.
@@ -77,8 +80,9 @@ std::vector<std::string> hutch_environment() {
 // A shell that waits for its next cell in a thread of its own.
 class LiveSession final : public ClientEvents {
  public:
-  LiveSession(EngineClient client, wire::RunRequest request)
+  LiveSession(EngineClient client, wire::RunRequest request, Seen seen)
       : client_(std::move(client)),
+        seen_(seen),
         thread_([this, request = std::move(request)]() mutable { serve(std::move(request)); }) {}
   ~LiveSession() override {
     {
@@ -114,11 +118,14 @@ class LiveSession final : public ClientEvents {
 
   void on_output(const wire::OutputEvent&) override {}
   void on_file(const wire::FileEntry&, UniqueFd) override {}
+  void on_cell_done(const wire::CellReport& report) override {
+    by_engine_ = std::chrono::microseconds(report.record.phases.total_us);
+  }
   std::optional<wire::CellRequest> next_cell(std::optional<wire::CellStatus> last) override {
     const auto now = Clock::now();
     if (!last) return wire::CellRequest{.code = "x = 0"};
     std::unique_lock lock(mutex_);
-    took_ = now - sent_;
+    took_ = seen_ == Seen::by_client ? now - sent_ : by_engine_;
     if (state_ == State::running) state_ = State::resting;
     changed_.notify_all();
     changed_.wait(lock, [this] { return state_ != State::resting; });
@@ -128,10 +135,12 @@ class LiveSession final : public ClientEvents {
   }
 
   EngineClient client_;
+  Seen seen_;
   std::mutex mutex_;
   std::condition_variable changed_;
   State state_ = State::running;  // the first cell is on its way
   Clock::time_point sent_;
+  Nanoseconds by_engine_{0};
   Nanoseconds took_{0};
   std::thread thread_;
 };
@@ -146,10 +155,10 @@ Series plain_python(const std::string& python, const BenchProgram& program, cons
 }
 
 Series engine_call(EngineClient& client, const wire::RunRequest& request, const BenchProgram& program, Until until,
-                   int per_round) {
+                   Seen seen, int per_round) {
   return {.name = "engine call, template " + request.template_name,
-          .measure = [&client, request, program,
-                      until] { return time_engine_call(client, request, program.output, until); },
+          .measure = [&client, request, program, until,
+                      seen] { return time_engine_call(client, request, program.output, until, seen); },
           .per_round = per_round};
 }
 
@@ -172,8 +181,8 @@ Series bare_fork(EngineClient& client, const std::string& template_name, int per
           .per_round = per_round};
 }
 
-Result<Series> live_cell(EngineClient client, wire::RunRequest request, int per_round) {
-  const auto session = std::make_shared<LiveSession>(std::move(client), std::move(request));
+Result<Series> live_cell(EngineClient client, wire::RunRequest request, Seen seen, int per_round) {
+  const auto session = std::make_shared<LiveSession>(std::move(client), std::move(request), seen);
   HUTCH_TRY(session->run_cell());
   const auto measure = [session]() -> Result<Nanoseconds> {
     std::vector<Nanoseconds> took(kCellsInARow);

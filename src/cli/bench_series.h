@@ -28,19 +28,21 @@ inline constexpr BenchProgram kGroupBy{
         "    print(region, amount)\n",
     .output = "east 124750\nnorth 124500\nsouth 125000\nwest 125250\n"};
 
-// Up to where an engine call is timed, and from where its sandbox comes.
+// Up to where a call is timed, from where its sandbox comes, and whose clock counts: that of the engine, from the
+// request in its hand to the answer in its hand, or that of another process which asks the engine through a socket.
 enum class Until { first_output, whole_record };
 enum class Start { as_served, on_demand };
+enum class Seen { by_engine, by_client };
 
 Series plain_python(const std::string& python, const BenchProgram& program, const Variables& variables, int per_round);
 Series engine_call(EngineClient& client, const wire::RunRequest& request, const BenchProgram& program, Until until,
-                   int per_round);
+                   Seen seen, int per_round);
 Series hutch_run(std::vector<std::string> arguments, const BenchProgram& program, int per_round);
 // A fork of the template's zygote whose child ends at once: no sandbox can be quicker.
 Series bare_fork(EngineClient& client, const std::string& template_name, int per_round);
 // One more cell in a session that stays open as long as the series does: the median of a few in a row, since nobody
 // rests between cells as long as between runs.
-Result<Series> live_cell(EngineClient client, wire::RunRequest request, int per_round);
+Result<Series> live_cell(EngineClient client, wire::RunRequest request, Seen seen, int per_round);
 std::optional<Series> bubblewrap(const Interpreter& interpreter, int per_round, std::vector<std::string>& notes);
 
 }  // namespace hutch

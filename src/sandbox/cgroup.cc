@@ -62,6 +62,11 @@ bool is_plain(const std::string& place) {
   return !place.starts_with('/') && !place.ends_with('/') && !("/" + place + "/").contains("/../");
 }
 
+int pids_directory(const Tree& tree) {
+  const bool v1 = tree.version == CgroupVersion::v1;
+  return (v1 ? tree.with(cgroup_internal::kPids) : tree.hierarchies.front()).directory.get();
+}
+
 }  // namespace
 
 Cgroup::Cgroup() = default;
@@ -117,9 +122,7 @@ Result<CgroupUsage> Cgroup::usage() const {
 
 Result<std::uint64_t> Cgroup::count_threads() const {
   if (!group_) return no_group();
-  const Tree& tree = *group_->tree;
-  const Hierarchy& pids = tree.version == CgroupVersion::v1 ? tree.with(cgroup_internal::kPids) : tree.hierarchies[0];
-  return cgroup_internal::read_number(pids.directory.get(), group_->file("pids.current"), "");
+  return cgroup_internal::read_number(pids_directory(*group_->tree), group_->file("pids.current"), "");
 }
 
 void Cgroup::stand_back() {
@@ -216,7 +219,9 @@ Result<CgroupSearch> CgroupSearch::of_this_process() {
   return search;
 }
 
-CgroupRoot::CgroupRoot(std::unique_ptr<Tree> tree) : tree_(std::move(tree)) {}
+CgroupRoot::CgroupRoot(std::unique_ptr<Tree> tree) : tree_(std::move(tree)) {
+  tree_->knows_most_processes = ::faccessat(pids_directory(*tree_), "pids.peak", R_OK, 0) == 0;
+}
 CgroupRoot::CgroupRoot(CgroupRoot&&) noexcept = default;
 CgroupRoot& CgroupRoot::operator=(CgroupRoot&&) noexcept = default;
 CgroupRoot::~CgroupRoot() = default;
@@ -281,6 +286,8 @@ std::string CgroupRoot::describe() const {
   for (const Hierarchy& hierarchy : tree_->hierarchies) all |= hierarchy.controllers;
   return (tree_->version == CgroupVersion::v1 ? "cgroup v1: " : "cgroup v2: ") + cgroup_internal::names_of(all);
 }
+
+bool CgroupRoot::knows_most_processes() const { return tree_->knows_most_processes; }
 
 void CgroupRoot::sweep() {
   for (const Hierarchy& hierarchy : tree_->hierarchies) {

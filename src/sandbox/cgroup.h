@@ -28,7 +28,7 @@ struct CgroupUsage {
   std::uint64_t peak_memory = 0;  // bytes; 0 where the kernel does not keep it (v2 before 5.19)
   std::uint64_t memory_now = 0;   // bytes
   std::uint64_t oom_kills = 0;
-  std::uint64_t process_limit_hits = 0;
+  std::uint64_t process_limit_hits = 0;  // 1 when there were once as many as may be, and no more were asked for here
 };
 
 // What somebody may do who does not ask the keeper: read the two figures that every run ends with, and say who goes
@@ -123,6 +123,8 @@ class CgroupRoot {
   Result<Cgroup> create(std::uint64_t id);  // `id` is unique within this process
   [[nodiscard]] CgroupVersion version() const;
   [[nodiscard]] std::string describe() const;  // "cgroup v1: memory, cpu, cpuacct, pids"
+  // Whether a process limit shows in usage() also when something else refused before it did (Linux 6.6).
+  [[nodiscard]] bool knows_most_processes() const;
 
   // Removes empty groups left behind by engines that are dead. Engines in other pid namespaces are left alone, because
   // from here nobody can tell whether they live.

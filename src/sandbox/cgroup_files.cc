@@ -251,6 +251,13 @@ Result<std::uint64_t> read_number(int directory, const std::string& path, std::s
   return *number;
 }
 
+Result<std::uint64_t> process_limit_hits(int directory, const Group& group) {
+  HUTCH_TRY(const std::uint64_t refused, read_number(directory, group.file("pids.events"), "max"));
+  if (refused > 0 || !group.tree->knows_most_processes || !group.applied) return refused;
+  const auto most = read_number(directory, group.file("pids.peak"), "");
+  return most && *most >= group.applied->processes ? 1 : 0;
+}
+
 std::vector<pid_t> read_members(const MemberList& list) {
   std::vector<pid_t> members;
   // Opened anew each time: on v1 a descriptor that was read once goes on showing the old list for a second.

@@ -104,6 +104,7 @@ struct Tree {
   UniqueFd proc;
   Maker maker;
   OnMade on_made = nullptr;
+  bool knows_most_processes = false;
 
   [[nodiscard]] const Hierarchy& with(Controllers controller) const;
 };
@@ -132,6 +133,8 @@ struct Group {
   int remove();  // one attempt: 0, or the errno of a directory that stays
   [[nodiscard]] std::string file(std::string_view file_name) const { return name + "/" + std::string(file_name); }
 };
+
+Result<std::uint64_t> process_limit_hits(int directory, const Group& group);
 
 // What differs between the versions. find() gives the reasons why each place will not do as its error.
 namespace v1 {

@@ -118,6 +118,7 @@ void fill_as_kernel(int directory) {
         {"memory.oom.group", ""},
         {"memory.events", "low 0\noom 1\noom_kill 2\noom_group_kill 0\n"},
         {"pids.max", ""},
+        {"pids.peak", "11\n"},
         {"pids.events", "max 3\n"},
         {"cgroup.kill", ""}});
 }
@@ -222,6 +223,23 @@ TEST_F(FakeCgroup2, UsageAttachAndKillGoThroughTheFilesOfTheGroup) {
   EXPECT_FALSE(fs::exists(path));
 }
 
+TEST_F(FakeCgroup2, AFullGroupHasHitItsLimitWhoeverRefusedTheNext) {
+  auto root = CgroupRoot::open(search(0));
+  ASSERT_TRUE(root) << root.error().message;
+  EXPECT_TRUE(root->knows_most_processes());
+  auto group = root->create(7);
+  ASSERT_TRUE(group) << group.error().message;
+  ASSERT_TRUE(group->apply({.memory = 64_MiB, .cpu_percent = 150, .processes = 10}));
+  const fs::path path = only_group("hutch");
+  const auto hits = [&](const char* most) {
+    write_text(path / "pids.events", "max 0\n");
+    write_text(path / "pids.peak", most);
+    return group->usage()->process_limit_hits;
+  };
+  EXPECT_EQ(hits("10\n"), 0U);  // init is one of them
+  EXPECT_EQ(hits("11\n"), 1U);
+}
+
 TEST_F(FakeCgroup2, AnOldKernelKeepsNoPeak) {
   auto from = search(0);
   from.on_made = fill_as_old_kernel;
@@ -233,6 +251,8 @@ TEST_F(FakeCgroup2, AnOldKernelKeepsNoPeak) {
   ASSERT_TRUE(usage) << usage.error().message;
   EXPECT_EQ(usage->peak_memory, 0U);
   EXPECT_EQ(usage->memory_now, 2U);
+  EXPECT_EQ(usage->process_limit_hits, 0U);
+  EXPECT_FALSE(root->knows_most_processes());
 }
 
 TEST_F(FakeCgroup2, AUsersOwnGroupIsEmptiedIntoALeafBeforeItHandsDown) {

@@ -131,8 +131,7 @@ Result<CgroupUsage> usage(const Group& group) {
   HUTCH_TRY(usage.peak_memory, read_number(memory, group.file("memory.max_usage_in_bytes"), ""));
   HUTCH_TRY(usage.memory_now, read_number(memory, group.file("memory.usage_in_bytes"), ""));
   HUTCH_TRY(usage.oom_kills, read_number(memory, group.file("memory.oom_control"), "oom_kill"));
-  HUTCH_TRY(usage.process_limit_hits,
-            read_number(group.tree->with(kPids).directory.get(), group.file("pids.events"), "max"));
+  HUTCH_TRY(usage.process_limit_hits, process_limit_hits(group.tree->with(kPids).directory.get(), group));
   return usage;
 }
 

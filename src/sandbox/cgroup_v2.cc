@@ -171,7 +171,7 @@ Result<CgroupUsage> usage(const Group& group) {
   usage.peak_memory = read_number(top, group.file("memory.peak"), "").value_or(0);  // Linux 5.19
   HUTCH_TRY(usage.memory_now, read_number(top, group.file("memory.current"), ""));
   HUTCH_TRY(usage.oom_kills, read_number(top, group.file("memory.events"), "oom_kill"));
-  HUTCH_TRY(usage.process_limit_hits, read_number(top, group.file("pids.events"), "max"));
+  HUTCH_TRY(usage.process_limit_hits, process_limit_hits(top, group));
   return usage;
 }
 

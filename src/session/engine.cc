@@ -162,6 +162,7 @@ net::awaitable<std::expected<wire::Record, StartFailure>> Engine::execute(std::s
 }
 
 void Engine::run_cell(std::shared_ptr<Run> run, CellTask task, Admission::Owner owner) {
+  task.arrived = Clock::now();  // it may have waited for the cell before it
   if (admission_.try_enter(owner)) return begin_cell(*run, std::move(task), owner);
   const auto wait = [](Engine& engine, std::shared_ptr<Run> late, CellTask what,
                        Admission::Owner whose) -> net::awaitable<void> {

@@ -194,6 +194,7 @@ void Run::send_cell(CellTask task) {
   paused_at_.reset();
   paused_ = {};
   link_.expect_frames_of(wire::kMaxRunnerFrame);
+  cell_arrived_ = task.arrived;
   cell_began_ = Clock::now();
   cell_began_at_ns_ = now_ns();
   cell_output_before_ = output_bytes_;

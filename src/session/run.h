@@ -43,6 +43,7 @@ struct CellTask {
   wire::RunInSession what;
   std::optional<std::chrono::milliseconds> timeout;  // instead of the shell's own
   ToolOffer tools;
+  Clock::time_point arrived = Clock::now();
   bool waited = false;  // for a place
 };
 
@@ -217,6 +218,7 @@ class Run final : public KeeperListener, public std::enable_shared_from_this<Run
   std::uint64_t wall_serial_ = 0;  // of the time limit that counts
   bool cell_timed_out_ = false;    // and was interrupted
   std::chrono::milliseconds cell_wall_{0};
+  Clock::time_point cell_arrived_;
   Clock::time_point cell_began_;
   std::int64_t cell_began_at_ns_ = 0;
   std::uint64_t cell_cpu_before_us_ = 0;

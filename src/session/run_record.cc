@@ -110,7 +110,10 @@ wire::Record Run::make_cell_record(const wire::CellDone& done) {
                   .peak_memory = usage_.peak_memory,
                   .output = output_bytes_ - cell_output_before_,
                   .memory_source = usage_.from_cgroup ? "cgroup" : "watchdog"};
-  record.phases = {.execution_us = wall_us, .total_us = wall_us};
+  record.phases = {.setup_us = us_between(cell_arrived_, cell_began_),
+                   .execution_us = wall_us,
+                   .collection_us = us_since(finished_),
+                   .total_us = us_since(cell_arrived_)};
   record.steps = {{.name = "run the cell", .duration_us = wall_us}};
   record.walls = walls();
   record.denials = denials_.report();

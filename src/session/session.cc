@@ -291,9 +291,10 @@ net::awaitable<void> Session::collect(LiveRun& run, wire::Record& record) {
   unsaved_ = unsaved_ || !changed.files.empty() || changed.truncated;
   record.files_truncated = changed.truncated;
   record.usage.scratch_used = changed.scratch_used;
-  record.phases.collection_us =
+  const auto took =
       static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - begin).count());
-  record.phases.total_us += record.phases.collection_us;
+  record.phases.collection_us += took;
+  record.phases.total_us += took;
   for (auto& file : changed.files) run.add_file(std::move(file.entry));
 }
 

@@ -202,10 +202,15 @@ Result<Shell> KeeperLoop::take_shell(const StartRequest& request, bool& was_read
   return shell;
 }
 
+// A fork that the control group refuses has copied a whole address space by then, and taken the locks of all files in
+// it, on which everybody else's forks wait. One that the rlimit refuses has cost nothing; so that goes first, where it
+// can be told afterwards why.
 ProcessLimits KeeperLoop::process_limits(const StartRequest& request) const {
   const auto& limits = request.limits;
+  const bool counts_init = !tools_.ids.own_ids();
+  const bool goes_first = !tools_.cgroups || tools_.cgroups->knows_most_processes();
   return {.open_files = limits.open_files,
-          .processes = limits.processes + 1,  // init, where it has the runner's uid
+          .processes = limits.processes + (counts_init || !goes_first ? 1 : 0),
           .file_size = limits.scratch,
           .address_space = tools_.cgroups ? 0 : limits.memory + kWeakerAddressSlack,
           .cpu_seconds = tools_.cgroups ? kCpuBackstop : limits.cpu_ms / 1000 + 2};

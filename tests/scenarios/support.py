@@ -200,6 +200,13 @@ def count_lines(path: str) -> int:
         return file.read().count(b"\n")
 
 
+def process_rlimit(limit: int) -> int:
+    """RLIMIT_NPROC of a runner with ids of its own that may have `limit` processes. It must not refuse before the control
+    group does where nobody could tell afterwards that it did."""
+    has_peak = tuple(int(part) for part in os.uname().release.split("-")[0].split(".")[:2]) >= (6, 6)  # pids.peak
+    return limit if has_peak else limit + 1
+
+
 def groups_of(home: Home) -> list[str]:
     """Control groups of sandboxes: all in a place of our own, otherwise those of the engines that were seen."""
     if home.cgroup:

@@ -91,8 +91,8 @@ EXPECTED = {
     "rlimits": {
         "AS": [UNLIMITED, UNLIMITED], "CORE": [1, 1], "CPU": [86400, 86400], "DATA": [UNLIMITED, UNLIMITED],
         "FSIZE": [SIZE, SIZE], "MEMLOCK": [65536, 65536], "MSGQUEUE": [0, 0], "NICE": [0, 0], "NOFILE": [1024, 1024],
-        "NPROC": [65, 65], "RSS": [UNLIMITED, UNLIMITED], "RTPRIO": [0, 0], "RTTIME": [UNLIMITED, UNLIMITED],
-        "SIGPENDING": [256, 256],
+        "NPROC": [support.process_rlimit(64)] * 2, "RSS": [UNLIMITED, UNLIMITED], "RTPRIO": [0, 0],
+        "RTTIME": [UNLIMITED, UNLIMITED], "SIGPENDING": [256, 256],
     },
     "environment": {
         "HOME": "/tmp", "LANG": "C.UTF-8", "LOGNAME": "hutch", "PATH": "/usr/local/bin:/usr/bin:/bin",
@@ -110,9 +110,9 @@ EXPECTED = {
     "proc": ["self", "thread-self"],
 }
 # An ordinary user without subordinate ids has one id for init and runner.
-ONE_ID = {"id map": [["1000", "1", "1"]], "processes": ["2"]}
+ONE_ID = {"id map": [["1000", "1", "1"]], "processes": ["2"], "rlimits": {**EXPECTED["rlimits"], "NPROC": [65, 65]}}
 COLD = {}
-WEAKER = {**ONE_ID, "rlimits": {**EXPECTED["rlimits"], "AS": [(512 << 20) * 2] * 2, "CPU": [32, 32]}}
+WEAKER = {**ONE_ID, "rlimits": {**ONE_ID["rlimits"], "AS": [(512 << 20) * 2] * 2, "CPU": [32, 32]}}
 
 
 def normal(seen: dict) -> dict:
@@ -172,7 +172,7 @@ class AsRoot(Inside):
     def test_every_limit_arrives(self):
         seen = self.probe("--cpu-time", "7", "--open-files", "99", "--processes", "9", "--scratch", "8M",
                           "--inodes", "500", "--memory", "99M")
-        limits = {**EXPECTED["rlimits"], "NOFILE": [99, 99], "NPROC": [10, 10],
+        limits = {**EXPECTED["rlimits"], "NOFILE": [99, 99], "NPROC": [support.process_rlimit(9)] * 2,
                   "FSIZE": [8 << 20, 8 << 20]}
         self.compare(seen, {"rlimits": limits, "scratch options": sorted(["rw", "size=8192k", "nr_inodes=500",
                                                                           "mode=755"])})
@@ -185,9 +185,9 @@ class Outside(Scenario):
     """What the host's own kernel says about running sandboxes."""
 
     @contextlib.contextmanager
-    def running(self, home: support.Home, mark: str, *options: str):
+    def running(self, home: support.Home, mark: str, *options: str, first: str = ""):
         code = "import ctypes, time; ctypes.CDLL(None).prctl(15, b'%s', 0, 0, 0); print(1, flush=True); time.sleep(30)"
-        with home.start("run", *options, "-c", code % mark, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        with home.start("run", *options, "-c", first + code % mark, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                         stderr=subprocess.DEVNULL) as process:
             try:
                 self.assertEqual(process.stdout.readline(), b"1\n")
@@ -237,6 +237,20 @@ class Outside(Scenario):
                 self.assertEqual(len({host[name], first[name], second[name]}), 3, name)
             self.assertEqual(self.namespaces(self.init_of(one)), first)
             self.check_groups(one)
+
+    def test_a_fork_too_many_is_refused_before_it_costs_anything(self):
+        """The control group would refuse it only after a whole address space was copied, and with locks that all need."""
+        if os.geteuid() != 0:
+            support.missing("root: the host's view of another user's processes needs it")
+        if support.process_rlimit(7) != 7:
+            support.missing("pids.peak (Linux 6.6): without it the control group goes first")
+        forks = "import os, time\nfor i in range(99):\n try:\n  if os.fork() == 0: time.sleep(30)\n except OSError: pass\n"
+        with self.running(self.home, "posture-forks", "--processes", "7", first=forks) as pid:
+            groups = self.groups(pid)
+            place = "pids" + groups["pids"] if "pids" in groups else groups["unified"].lstrip("/")
+            for name, wanted in (("pids.current", "8"), ("pids.events", "max 0")):
+                with open("/sys/fs/cgroup/%s/%s" % (place, name)) as file:
+                    self.assertEqual(file.readline().strip(), wanted, name)
 
     def check_groups(self, pid: int) -> None:
         groups = self.groups(pid)
