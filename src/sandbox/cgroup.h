@@ -28,7 +28,7 @@ struct CgroupUsage {
   std::uint64_t peak_memory = 0;  // bytes; 0 where the kernel does not keep it (v2 before 5.19)
   std::uint64_t memory_now = 0;   // bytes
   std::uint64_t oom_kills = 0;
-  std::uint64_t process_limit_hits = 0;  // 1 when there were once as many as may be, and no more were asked for here
+  std::uint64_t process_limit_hits = 0;  // at least 1 when the rlimit refused, with knows_most_processes()
 };
 
 // What somebody may do who does not ask the keeper: read the two figures that every run ends with, and say who goes

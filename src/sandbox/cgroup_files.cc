@@ -251,11 +251,13 @@ Result<std::uint64_t> read_number(int directory, const std::string& path, std::s
   return *number;
 }
 
+// The rlimit counts forks that are under way, the control group counts them later; each has a parent that it counts
+// already. So whoever was refused by the rlimit had half of what the control group allows, init aside.
 Result<std::uint64_t> process_limit_hits(int directory, const Group& group) {
   HUTCH_TRY(const std::uint64_t refused, read_number(directory, group.file("pids.events"), "max"));
   if (refused > 0 || !group.tree->knows_most_processes || !group.applied) return refused;
   const auto most = read_number(directory, group.file("pids.peak"), "");
-  return most && *most >= group.applied->processes ? 1 : 0;
+  return most && *most > 0 && 2 * (*most - 1) >= group.applied->processes ? 1 : 0;
 }
 
 std::vector<pid_t> read_members(const MemberList& list) {

@@ -236,8 +236,9 @@ TEST_F(FakeCgroup2, AFullGroupHasHitItsLimitWhoeverRefusedTheNext) {
     write_text(path / "pids.peak", most);
     return group->usage()->process_limit_hits;
   };
-  EXPECT_EQ(hits("10\n"), 0U);  // init is one of them
-  EXPECT_EQ(hits("11\n"), 1U);
+  EXPECT_EQ(hits("11\n"), 1U);  // init is one of them
+  EXPECT_EQ(hits("7\n"), 1U);   // six, and five more under way
+  EXPECT_EQ(hits("6\n"), 0U);
 }
 
 TEST_F(FakeCgroup2, AnOldKernelKeepsNoPeak) {

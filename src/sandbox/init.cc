@@ -79,14 +79,14 @@ class Progress {
 };
 
 // The keeper's other descriptors, at once: held for longer, they could be the last of a sandbox that has ended since,
-// and whoever closes these takes apart its mounts.
+// and whoever closes these takes apart its mounts. The standard streams are no sandbox's, and sanitizers need one.
 void close_inherited(const InitPlan& plan) {
   std::array<int, 3 + kMostCgroupFiles> kept{plan.keeper, plan.source.template_mounts, plan.source.sysctl_user};
   std::ranges::copy(plan.cgroup_tasks, kept.begin() + 3);
   std::ranges::sort(kept);
-  unsigned next = 0;
+  unsigned next = STDERR_FILENO + 1;
   for (const int fd : kept) {
-    if (fd < 0) continue;
+    if (fd < static_cast<int>(next)) continue;
     const auto number = static_cast<unsigned>(fd);
     if (number > next) kernel::close_range(next, number - 1);
     next = number + 1;

@@ -175,7 +175,7 @@ bool Run::handle_frame(const wire::Frame& frame) {
 
 bool Run::handle_cell_done(const wire::Frame& frame) {
   const auto message = wire::decode<wire::CellDone>(frame.payload);
-  if (!message || cells_done_.empty()) return false;  // of a cell that nobody sent
+  if (!message || cells_done_.empty() || cell_ending_) return false;  // of a cell that nobody sent
   if (ended_ != Ended::by_itself) return true;        // too late: its interpreter is being killed
   // Threads of it may still wait.
   end_tool_calls(calls_.cancel_all(), ToolCallEnd::cancelled, Tell::both);
@@ -184,10 +184,25 @@ bool Run::handle_cell_done(const wire::Frame& frame) {
   drain_streams();
   // What a late cell has started does not go on without it.
   if (cell_timed_out_ && spec_.tell_all) keeper_.kill_others(link_.number);
-  sink_.on_cell_done(message->status, make_cell_record(*message));
+  if (python_ && python_->error_number == EAGAIN) {
+    cell_ending_ = true;
+    tasks_.spawn(end_refused_cell(*message));
+  } else {
+    end_cell(*message);
+  }
+  return true;
+}
+
+void Run::end_cell(const wire::CellDone& done) {
+  sink_.on_cell_done(done.status, make_cell_record(done));
   cell_timed_out_ = false;
   cell_over();
-  return true;
+}
+
+// Only the keeper can tell whether it was for too many processes.
+net::awaitable<void> Run::end_refused_cell(wire::CellDone done) {
+  co_await ask_usage();
+  if (std::exchange(cell_ending_, false) && !over_ && !cells_done_.empty()) end_cell(done);
 }
 
 bool Run::handle_finished(const wire::Frame& frame) {

@@ -182,6 +182,16 @@ class Hostile(InSession):
                 self.assertLess(len(str(run)), 2 << 20)
         self.assertEqual(self.mime(session.run("1 + 1"))["text/plain"], "2")
 
+    def test_a_refused_fork_names_the_limit_and_the_session_lives(self):
+        storm = "import os, time\nfor i in range(3): os.fork()\nwhile True:\n  if os.fork() == 0: os._exit(0)"
+        for code in ("import os, time\nfor i in range(9):\n  if os.fork() == 0: time.sleep(30)", storm):
+            with self.subTest(code):
+                session = self.open(template="bare", mode="plain", limits={"processes": 8})
+                run = session.run(code)
+                self.assertEqual(run["error"]["code"], "too_many_processes", run["error"])
+                self.assertEqual(run["session"]["state"], "kept")
+                self.assertEqual(session.run("print(1)")["stdout"], "1\n")
+
     def test_a_repr_that_never_ends_is_ended(self):
         session = self.open()
         session.run("class A:\n  def __repr__(self):\n    while True: pass")
