@@ -17,6 +17,7 @@ namespace {
 constexpr std::string_view kLocalKey = "local";
 constexpr auto kMinute = std::chrono::minutes(1);
 constexpr auto kLook = std::chrono::milliseconds(200);
+constexpr auto kPause = std::chrono::milliseconds(3);
 constexpr std::int64_t kSecond = 1'000'000'000;
 
 ApiError unauthorized(std::string code, std::string message) {
@@ -412,30 +413,44 @@ void Daemon::restore() {
 
 net::awaitable<void> Daemon::tend() {
   net::steady_timer timer(engine.executor());
-  auto next_cleaning = Clock::now();
   boost::system::error_code ignored;
   while (!stopping_) {
-    const std::int64_t now = system_now_ns();
-    hub.for_each_run([&](LiveRun& run) {
-      if (run.stored || run.stage() == RunStage::finished || now - run.created_ns < kSecond / 5) return;
-      note_begun(run);
-    });
-    if (Clock::now() >= next_cleaning) {
-      const auto oldest = now - std::chrono::nanoseconds(settings.keep_runs).count();
-      const auto removed = stores.runs.remove_older_than(oldest, settings.keep_most_runs);
-      if (removed) {
-        for (const auto& id : *removed) remove_run_files(id);
-      }
-      forget_lost_sessions(now);
-      const bool more = removed && removed->size() == RunStore::kMostRemovedAtOnce;
-      next_cleaning = Clock::now() + (more ? Clock::duration(kLook) : Clock::duration(kMinute));
-    }
-    if (auto flushed = stores.runs.flush(); !flushed) {
-      log::error("results stay in the journal", {{"error", flushed.error().message}});
-    }
-    timer.expires_after(kLook);
+    timer.expires_after(tidy() ? kPause : kLook);
     co_await timer.async_wait(net::redirect_error(net::use_awaitable, ignored));
   }
+}
+
+// One small step of what nobody waits for; false when there is nothing more to do. Whoever is to be answered waits
+// meanwhile.
+bool Daemon::tidy() {
+  if (note_long_runs()) return true;
+  const auto flushed = stores.runs.flush_some();
+  if (!flushed) log::error("results stay in the journal", {{"error", flushed.error().message}});
+  if (flushed.value_or(false)) return true;
+  if (Clock::now() < next_cleaning_) return false;
+  const std::int64_t now = system_now_ns();
+  const auto oldest = now - std::chrono::nanoseconds(settings.keep_runs).count();
+  const auto removed = stores.runs.remove_older_than(oldest, settings.keep_most_runs);
+  if (removed) {
+    for (const auto& id : *removed) remove_run_files(id);
+    if (removed->size() == RunStore::kMostRemovedAtOnce) return true;
+  }
+  forget_lost_sessions(now);
+  next_cleaning_ = Clock::now() + kMinute;
+  return false;
+}
+
+// Those that take a while become known, a few at a time.
+bool Daemon::note_long_runs() {
+  constexpr std::size_t kMostAtOnce = 4;
+  const std::int64_t now = system_now_ns();
+  std::vector<LiveRun*> runs;
+  hub.for_each_run([&](LiveRun& run) {
+    const bool wanted = !run.stored && run.stage() != RunStage::finished && now - run.created_ns >= kSecond / 5;
+    if (wanted && runs.size() < kMostAtOnce) runs.push_back(&run);
+  });
+  note_begun(runs);
+  return !runs.empty();
 }
 
 // Whoever asks for a session that a restart ended is told so, until it would have expired anyway.
@@ -455,17 +470,21 @@ void Daemon::audit(const std::string& key_id, std::string_view action, const std
   }
 }
 
-void Daemon::note_begun(LiveRun& run) {
-  if (std::exchange(run.stored, true)) return;
-  const StoredRun stored{.id = run.identity().id,
-                         .key_id = run.identity().key_id,
-                         .session_id = run.identity().session_id,
-                         .status = status_of(run),
-                         .template_name = run.identity().template_name,
-                         .created_ns = run.created_ns,
-                         .started_ns = run.started_ns};
-  if (auto begun = stores.runs.begin(stored); !begun) {
-    log::error("run not stored", {{"run", stored.id}, {"error", begun.error().message}});
+void Daemon::note_begun(std::span<LiveRun* const> runs) {
+  std::vector<StoredRun> begun;
+  for (LiveRun* run : runs) {
+    if (std::exchange(run->stored, true)) continue;
+    begun.push_back({.id = run->identity().id,
+                     .key_id = run->identity().key_id,
+                     .session_id = run->identity().session_id,
+                     .status = status_of(*run),
+                     .template_name = run->identity().template_name,
+                     .created_ns = run->created_ns,
+                     .started_ns = run->started_ns});
+  }
+  if (begun.empty()) return;
+  if (auto kept = stores.runs.begin(begun); !kept) {
+    log::error("runs not stored", {{"first", begun.front().id}, {"error", kept.error().message}});
   }
 }
 

@@ -1,10 +1,12 @@
 // Everything a handler may need, in one place: sessions and runs, what is stored, who may do what. Owned by serve().
 #pragma once
 
+#include <array>
 #include <boost/json/value.hpp>
 #include <deque>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "api/api_error.h"
@@ -56,7 +58,8 @@ class Daemon {
   Handled may_run(const Caller& caller);
   [[nodiscard]] double budget_used(const Caller& caller);  // 1: all of it
   // So that it is known if we die before it ends.
-  void note_begun(LiveRun& run);
+  void note_begun(std::span<LiveRun* const> runs);
+  void note_begun(LiveRun& run) { note_begun(std::array{&run}); }
 
   void restore();  // what the last daemon left
   void store_session(const Session& session, std::string_view state);
@@ -83,10 +86,13 @@ class Daemon {
   Handled check_origin(const HttpRequest& request) const;
   net::awaitable<Handled> dispatch(HttpExchange& exchange, std::string& key_id);
   void store_run(LiveRun& run);
+  bool tidy();
+  bool note_long_runs();
   void forget_lost_sessions(std::int64_t now_ns);
   void remove_run_files(const std::string& id) const;
 
   std::map<std::string, std::deque<Clock::time_point>> recent_runs_;  // of the last minute, by key
+  Clock::time_point next_cleaning_ = Clock::now();
   bool stopping_ = false;
 };
 

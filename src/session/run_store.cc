@@ -141,9 +141,10 @@ Result<void> RunStore::prepare_others() {
   return {};
 }
 
-Result<void> RunStore::begin(const StoredRun& run) {
-  HUTCH_TRY(write(begin_, run));
-  return {};
+Result<void> RunStore::begin(std::span<const StoredRun> runs) {
+  HUTCH_TRY(auto transaction, database_->begin());
+  for (const StoredRun& run : runs) HUTCH_TRY(write(begin_, run));
+  return transaction.commit();
 }
 
 Result<void> RunStore::finish(const StoredRun& run, double price_per_cpu_second) {
@@ -167,14 +168,23 @@ Result<void> RunStore::write_finished(const Finished& finished) {
   return {};
 }
 
-Result<void> RunStore::flush() {
-  if (pending_.empty()) return {};
+Result<void> RunStore::flush() { return pending_.empty() ? Result<void>{} : flush_first(pending_.size()); }
+
+Result<bool> RunStore::flush_some() {
+  if (pending_.empty()) return false;
+  HUTCH_TRY(flush_first(std::min(pending_.size(), kMostFlushedAtOnce)));
+  return true;
+}
+
+Result<void> RunStore::flush_first(std::size_t count) {
   HUTCH_TRY(auto transaction, database_->begin());
-  for (const auto& finished : pending_) HUTCH_TRY(write_finished(finished));
+  for (std::size_t i = 0; i < count; ++i) HUTCH_TRY(write_finished(pending_[i]));
   HUTCH_TRY(transaction.commit());
-  pending_.clear();
-  pending_bytes_ = 0;
-  return journal_->clear();
+  for (std::size_t i = 0; i < count; ++i) {
+    pending_bytes_ -= pending_.front().run.record.size() + pending_.front().run.events.size();
+    pending_.pop_front();
+  }
+  return pending_.empty() ? journal_->clear() : Result<void>{};
 }
 
 Result<std::optional<StoredRun>> RunStore::get(std::string_view id, std::string_view key_id) {

@@ -3,8 +3,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -66,19 +68,23 @@ struct AuditEntry {
 // Its Database outlives it.
 class RunStore {
  public:
-  static constexpr std::size_t kMostRemovedAtOnce = 100;
+  static constexpr std::size_t kMostRemovedAtOnce = 10;
+  static constexpr std::size_t kMostFlushedAtOnce = 4;
 
   // Results wait in the journal, which is a file of its own, until flush() or until somebody asks.
   static Result<RunStore> open(Database& database, const std::filesystem::path& journal);
 
-  // A run that others shall see before it has ended; a quick one needs only finish().
-  Result<void> begin(const StoredRun& run);
+  // Runs that others shall see before they have ended; a quick one needs only finish().
+  Result<void> begin(std::span<const StoredRun> runs);
+  Result<void> begin(const StoredRun& run) { return begin(std::span(&run, 1)); }
   // The end of a run, and its share of the usage of the month in which it ended, both or neither. A cached run counts
   // as a run and costs nothing. Only the first end counts. Safe when it returns.
   Result<void> finish(const StoredRun& run, double price_per_cpu_second);
   // What was finished, into the database. Whoever asks for runs flushes first; what the database does not take stays in
   // the journal.
   Result<void> flush();
+  // The same with kMostFlushedAtOnce at most, because everybody waits meanwhile; false: there was nothing to do.
+  Result<bool> flush_some();
 
   // Never another key's.
   Result<std::optional<StoredRun>> get(std::string_view id, std::string_view key_id);
@@ -120,7 +126,9 @@ class RunStore {
 
   Database* database_;
   std::optional<RunJournal> journal_;
-  std::vector<Finished> pending_;  // what the journal holds
+  Result<void> flush_first(std::size_t count);
+
+  std::deque<Finished> pending_;  // what only the journal holds
   std::size_t pending_bytes_ = 0;
   Statement begin_;
   Statement finish_;

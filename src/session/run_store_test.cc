@@ -72,6 +72,26 @@ TEST_F(RunStoreTest, AJournalThatWasWrittenButNotClearedCountsOnce) {
   EXPECT_EQ(again.usage("key_a", "2026-10").value().runs, 1U);
 }
 
+TEST_F(RunStoreTest, FlushesALittleAtATimeAndWhatWasNotIsThereAfterARestart) {
+  const std::size_t most = RunStore::kMostFlushedAtOnce;
+  for (std::size_t i = 0; i < 2 * most; ++i) finish(run("exe_" + std::to_string(i)), 2.0);
+  EXPECT_TRUE(store_.flush_some().value());
+  EXPECT_GT(std::filesystem::file_size(journal()), 0U);  // it holds the others
+  {
+    Database other = Database::open(path_).value();
+    auto count = other.prepare("SELECT count(*) FROM run").value();
+    std::int64_t written = 0;
+    ASSERT_TRUE(count.for_each([&](const Row& row) { written = row.integer(0); }));
+    EXPECT_EQ(written, static_cast<std::int64_t>(most));
+    auto again = RunStore::open(other, journal()).value();  // as after kill -9
+    EXPECT_EQ(again.usage("key_a", "2026-10").value().runs, 2 * most);
+  }
+  EXPECT_TRUE(store_.flush_some().value());
+  EXPECT_FALSE(store_.flush_some().value());
+  EXPECT_EQ(std::filesystem::file_size(journal()), 0U);
+  EXPECT_EQ(store_.usage("key_a", "2026-10").value().runs, 2 * most);
+}
+
 TEST_F(RunStoreTest, AnEntryOfAnotherVersionIsNoReasonNotToStart) {
   auto other = RunJournal::open(journal(), [](std::string_view) { return Result<void>{}; }).value();
   ASSERT_TRUE(other.append("what a later version may write"));
