@@ -176,7 +176,7 @@ bool Run::handle_frame(const wire::Frame& frame) {
 bool Run::handle_cell_done(const wire::Frame& frame) {
   const auto message = wire::decode<wire::CellDone>(frame.payload);
   if (!message || cells_done_.empty() || cell_ending_) return false;  // of a cell that nobody sent
-  if (ended_ != Ended::by_itself) return true;        // too late: its interpreter is being killed
+  if (ended_ != Ended::by_itself) return true;                        // too late: its interpreter is being killed
   // Threads of it may still wait.
   end_tool_calls(calls_.cancel_all(), ToolCallEnd::cancelled, Tell::both);
   ++wall_serial_;
