@@ -123,7 +123,7 @@ class CgroupRoot {
   Result<Cgroup> create(std::uint64_t id);  // `id` is unique within this process
   [[nodiscard]] CgroupVersion version() const;
   [[nodiscard]] std::string describe() const;  // "cgroup v1: memory, cpu, cpuacct, pids"
-  // Whether a process limit shows in usage() also when something else refused before it did (Linux 6.6).
+  // Whether a process limit shows in usage() also when something else refused before it did: there is pids.peak.
   [[nodiscard]] bool knows_most_processes() const;
 
   // Removes empty groups left behind by engines that are dead. Engines in other pid namespaces are left alone, because

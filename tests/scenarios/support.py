@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import dataclasses
+import functools
 import glob
 import json
 import os
@@ -203,8 +204,22 @@ def count_lines(path: str) -> int:
 def process_rlimit(limit: int) -> int:
     """RLIMIT_NPROC of a runner with ids of its own that may have `limit` processes. It must not refuse before the control
     group does where nobody could tell afterwards that it did."""
-    has_peak = tuple(int(part) for part in os.uname().release.split("-")[0].split(".")[:2]) >= (6, 6)  # pids.peak
-    return limit if has_peak else limit + 1
+    return limit if has_pids_peak() else limit + 1
+
+
+@functools.cache
+def has_pids_peak() -> bool:
+    """Asks the kernel, with a control group that is gone again afterwards: the root of a hierarchy has no such file."""
+    for place in ("/sys/fs/cgroup/pids", "/sys/fs/cgroup"):
+        if glob.glob(place + "/*/pids.peak"):
+            return True
+        with contextlib.suppress(OSError):
+            group = tempfile.mkdtemp(prefix="hutch-probe-", dir=place)
+            found = os.path.exists(group + "/pids.peak")
+            os.rmdir(group)
+            if found:
+                return True
+    return False
 
 
 def groups_of(home: Home) -> list[str]:

@@ -243,7 +243,7 @@ class Outside(Scenario):
         if os.geteuid() != 0:
             support.missing("root: the host's view of another user's processes needs it")
         if support.process_rlimit(7) != 7:
-            support.missing("pids.peak (Linux 6.6): without it the control group goes first")
+            support.missing("pids.peak in this kernel: without it the control group goes first")
         forks = "import os, time\nfor i in range(99):\n try:\n  if os.fork() == 0: time.sleep(30)\n except OSError: pass\n"
         with self.running(self.home, "posture-forks", "--processes", "7", first=forks) as pid:
             groups = self.groups(pid)
