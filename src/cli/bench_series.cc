@@ -31,28 +31,20 @@ Result<Nanoseconds> time_command(const Command& command, const char* expected) {
   return took;
 }
 
-struct TimedOutput final : Collected {
-  Clock::time_point first;
-  void on_output(const wire::OutputEvent& event) override {
-    if (events.empty()) first = Clock::now();
-    Collected::on_output(event);
-  }
-};
-
 Result<Nanoseconds> time_engine_call(EngineClient& client, const wire::RunRequest& request, const char* expected,
                                      Until until, Seen seen) {
   ClientRun run{.request = request, .files = {}};
-  TimedOutput collected;
+  Collected collected;
   const auto start = Clock::now();
   HUTCH_TRY(const auto outcome, client.run(std::move(run), collected));
-  const auto end = until == Until::whole_record ? Clock::now() : collected.first;
+  const auto took = Clock::now() - start;
   if (const auto* failed = std::get_if<wire::Failed>(&outcome)) {
     return make_error(ErrorCode::system, failed->message).with_hint(failed->hint);
   }
   if (collected.out != expected) return wrong_output(collected.out, collected.err);
   const auto& record = std::get<wire::Record>(outcome);
   if (!record.warm) return make_error(ErrorCode::internal, "the sandbox was started cold");
-  if (seen == Seen::by_client) return end - start;
+  if (seen == Seen::by_client) return took;
   const auto us = until == Until::whole_record ? record.phases.total_us : collected.events.front().at_us;
   return std::chrono::microseconds(us);
 }

@@ -29,7 +29,8 @@ inline constexpr BenchProgram kGroupBy{
     .output = "east 124750\nnorth 124500\nsouth 125000\nwest 125250\n"};
 
 // Up to where a call is timed, from where its sandbox comes, and whose clock counts: that of the engine, from the
-// request in its hand to the answer in its hand, or that of another process which asks the engine through a socket.
+// request in its hand to the answer in its hand, or that of another process which asks the engine through a socket and
+// is timed until it has the whole record.
 enum class Until { first_output, whole_record };
 enum class Start { as_served, on_demand };
 enum class Seen { by_engine, by_client };

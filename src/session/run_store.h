@@ -118,6 +118,7 @@ class RunStore {
 
   explicit RunStore(Database& database) : database_(&database) {}
   Result<void> write_finished(const Finished& finished);
+  Result<void> flush_first(std::size_t count);
   Result<void> prepare_runs();
   Result<void> prepare_lists();
   Result<void> prepare_others();
@@ -126,8 +127,6 @@ class RunStore {
 
   Database* database_;
   std::optional<RunJournal> journal_;
-  Result<void> flush_first(std::size_t count);
-
   std::deque<Finished> pending_;  // what only the journal holds
   std::size_t pending_bytes_ = 0;
   Statement begin_;
