@@ -29,10 +29,10 @@
 #include "sandbox/privileges.h"
 #include "wire/fd_passing.h"
 #include "wire/plain_script.h"
+#include "zygote/code_pages.h"
 #include "zygote/fresh_memory.h"
 #include "zygote/heap_image.h"
 #include "zygote/hot_pages.h"
-#include "zygote/joined_code.h"
 #include "zygote/trial.h"
 #include "zygote/zygote_messages.h"
 
@@ -359,7 +359,8 @@ PyObject* fill_gaps(PyObject*, PyObject*) {
 }
 
 PyObject* make_fork_cheap(PyObject*, PyObject*) {
-  joined_code::join();
+  code_pages::join();
+  code_pages::make_huge(reinterpret_cast<const void*>(&PyEval_EvalCode));
   state.image_bytes = heap_image::make_fork_cheap();
   Py_RETURN_NONE;
 }
