@@ -19,7 +19,7 @@ _receive, _leave = _hutch_zygote.receive, finish.leave  # each module that is na
 
 OPEN_SHELL = wire.encode_frame(wire.OPEN_SHELL, bytes(5))  # without variables and IPython
 OPEN_IPYTHON = wire.encode_frame(wire.OPEN_SHELL, bytes(4) + b"\1")
-PROGRAM = wire.RunScript.encode_plain(b"print()")
+PROGRAM = wire.RunScript.encode_plain(b"x = 1\nprint(x, 'a')")
 # None ends with a value: it would be displayed, and the one that is tried out would wait for somebody who has seen it.
 USUAL_CELLS = (b"import json, math\nclass A:\n    def f(self, a=1, *b):\n        return [a for _ in b]\ny = A().f(1, 2)",
                b"with open('/dev/null') as f:\n    text = f.read()\nfor i in range(3):\n    print(f'{i:3}', end='')",
@@ -154,6 +154,8 @@ def try_out(stage: script.Stage, workspace: str) -> None:
             os.dup2(null, fd)
         os.dup2(theirs, CONTROL_FD)
         os.closerange(CONTROL_FD + 1, 64)
+        _hutch_zygote.come_alone()
+        _hutch_zygote.rehearse_fork()
         become_runner(False, stage, [], workspace)
     os.close(theirs)
     try:

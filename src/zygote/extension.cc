@@ -383,6 +383,11 @@ PyObject* receive(PyObject*, PyObject* args) {
   return Py_BuildValue("Oy#", Py_None, frame.data(), static_cast<Py_ssize_t>(frame.size()));
 }
 
+PyObject* come_alone(PyObject*, PyObject*) {
+  hot_pages::come_alone();
+  Py_RETURN_NONE;
+}
+
 PyObject* remember_pages(PyObject*, PyObject* args) {
   int pid = 0;
   if (PyArg_ParseTuple(args, "i", &pid) == 0) return nullptr;
@@ -421,6 +426,9 @@ PyObject* make_channel(PyObject*, PyObject*) {
 }
 
 PyMethodDef methods[] = {
+    {"come_alone", come_alone, METH_NOARGS,
+     "come_alone(): in a child that will be looked at with remember_pages(); pages that it does not use are not "
+     "there."},
     {"fill_gaps", fill_gaps, METH_NOARGS, "fill_gaps(): from now on new objects lie side by side."},
     {"find_bytes", find_bytes, METH_VARARGS, "find_bytes(object, bytes): their address in the object, or 0."},
     {"make_channel", make_channel, METH_NOARGS, "make_channel(): two connected sockets, as descriptors."},

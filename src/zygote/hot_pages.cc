@@ -40,6 +40,22 @@ struct List {
   Range ranges[kMostRanges];
 };
 
+// For as long as no page may change between the look at it and what is done about it.
+class NoSignals {
+ public:
+  NoSignals() {
+    sigset_t all;
+    ::sigfillset(&all);
+    ::sigprocmask(SIG_SETMASK, &all, &before_);
+  }
+  ~NoSignals() { ::sigprocmask(SIG_SETMASK, &before_, nullptr); }
+  NoSignals(const NoSignals&) = delete;
+  NoSignals& operator=(const NoSignals&) = delete;
+
+ private:
+  sigset_t before_{};
+};
+
 List* list = nullptr;                                  // what a program touches
 std::array<List*, rest_image::kMostKinds> sessions{};  // the same by kind
 
@@ -63,27 +79,76 @@ Touch touch_of(std::uint64_t entry) {
   return (entry & memory_map::kExclusive) != 0 ? Touch::written : Touch::none;
 }
 
-void add_touched(List& list, int pagemap, const memory_map::Mapping& mapping, std::uint64_t* window) {
-  const auto look = [&](std::size_t first, std::size_t pages) {
-    for (std::size_t i = 0; i < pages; ++i) {
-      const Touch touch = touch_of(window[i]);
-      if (touch == Touch::none) continue;
-      add(list, {.begin = mapping.begin + (first + i) * kPage,
-                 .size = kPage,
-                 .mapping = mapping.begin,
-                 .write = mapping.writable && touch == Touch::written,
-                 .inherited = mapping.writable});
-    }
-  };
-  memory_map::for_each_window(pagemap, mapping.begin, mapping.end, window, kWindow, look);
-}
-
 void touch_by_hand(const Range& range) {
   for (std::size_t at = 0; at < range.size; at += kPage) {
     auto* byte = reinterpret_cast<volatile char*>(range.begin + at);
     const char value = *byte;
     if (range.write) *byte = value;
   }
+}
+
+bool watched(const memory_map::Mapping& mapping) {
+  const bool special = mapping.name.starts_with('[') && mapping.name != "[heap]" && mapping.name != "[stack]";
+  return mapping.is_private && mapping.readable && !special;
+}
+
+// A part of a mapping, and what a process has there.
+struct Window {
+  const memory_map::Mapping& mapping;
+  std::uintptr_t begin;
+  std::span<const std::uint64_t> entries;  // of its pagemap
+};
+
+// Calls `each(window)` for all that the process behind `maps` has mapped, with what the one behind `pagemap` has there.
+template <class Each>
+bool for_each_window(const char* maps, const char* pagemap, Each each) {
+  constexpr std::size_t kRoom = kScratchSize + kWindow * sizeof(std::uint64_t);
+  void* scratch = ::mmap(nullptr, kRoom, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (scratch == MAP_FAILED) return false;
+  const int pages = ::open(pagemap, O_RDONLY | O_CLOEXEC);
+  auto* text = static_cast<char*>(scratch);
+  auto* entries = reinterpret_cast<std::uint64_t*>(text + kScratchSize);
+  const auto look = [&](const memory_map::Mapping& mapping) {
+    const auto look_there = [&](std::size_t first, std::size_t count) {
+      each(Window{.mapping = mapping, .begin = mapping.begin + first * kPage, .entries = {entries, count}});
+    };
+    return !watched(mapping) ||
+           memory_map::for_each_window(pages, mapping.begin, mapping.end, entries, kWindow, look_there);
+  };
+  const bool read = pages >= 0 && memory_map::for_each_mapping(maps, text, kScratchSize, look);
+  if (pages >= 0) ::close(pages);
+  ::munmap(scratch, kRoom);
+  return read;
+}
+
+bool of_file(std::uint64_t entry) {
+  return (entry & (memory_map::kPresent | memory_map::kOfFile)) == (memory_map::kPresent | memory_map::kOfFile);
+}
+
+void advise(std::uintptr_t begin, std::size_t size, int advice) {
+  if (size > 0) ::madvise(reinterpret_cast<void*>(begin), size, advice);
+}
+
+// Pages of files that we have and no program needs: fork would copy their entries in the page tables, every exit would
+// remove them.
+void drop_what_is_not_listed() {
+  const NoSignals quiet;
+  const Range* range = list->ranges;
+  const Range* const last = list->ranges + list->count;
+  for_each_window("/proc/self/maps", "/proc/self/pagemap", [&](const Window& window) {
+    std::uintptr_t page = window.begin;
+    std::uintptr_t begin = page;
+    for (const std::uint64_t entry : window.entries) {
+      while (range != last && range->begin + range->size <= page) ++range;
+      const bool listed = range != last && range->begin <= page;
+      if (listed || !of_file(entry)) {
+        advise(begin, page - begin, MADV_DONTNEED);
+        begin = page + kPage;
+      }
+      page += kPage;
+    }
+    advise(begin, page - begin, MADV_DONTNEED);
+  });
 }
 
 // fork copies the page tables of a mapping only when one of its pages is our own. One byte of each, written as it is
@@ -96,8 +161,11 @@ void hand_on_what_is_read() {
   bool owned = false;
   for (std::size_t i = 0; i < list->count; ++i) {
     Range& range = list->ranges[i];
-    if (range.inherited) continue;
     auto* begin = reinterpret_cast<void*>(range.begin);
+    if (range.inherited) {
+      if (!range.write) ::madvise(begin, range.size, kPopulateRead);
+      continue;
+    }
     if (range.mapping != mapping) {
       mapping = range.mapping;
       owned = ::pwrite(memory, begin, 1, static_cast<off_t>(range.begin)) == 1;
@@ -132,45 +200,64 @@ void give_back_in(const memory_map::Mapping& mapping, const char* image, const L
   }
 }
 
-List* pages_of(pid_t pid) {
-  constexpr std::size_t kRoom = kScratchSize + kWindow * sizeof(std::uint64_t);
+void add_touched(List& list, const Window& window) {
+  for (std::size_t i = 0; i < window.entries.size(); ++i) {
+    const Touch touch = touch_of(window.entries[i]);
+    if (touch == Touch::none) continue;
+    add(list, {.begin = window.begin + i * kPage,
+               .size = kPage,
+               .mapping = window.mapping.begin,
+               .write = window.mapping.writable && touch == Touch::written,
+               .inherited = window.mapping.writable});
+  }
+}
+
+// What the process `pid` has touched of what the one behind `maps` has mapped.
+List* pages_of(pid_t pid, const char* maps) {
   // Private: what is shared with a child, a child could change for all others.
   void* kept = ::mmap(nullptr, sizeof(List), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  void* scratch = ::mmap(nullptr, kRoom, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  if (kept == MAP_FAILED || scratch == MAP_FAILED) return nullptr;
+  if (kept == MAP_FAILED) return nullptr;
   auto* found = static_cast<List*>(kept);
-  char maps[64];
   char pages[64];
-  std::snprintf(maps, sizeof(maps), "/proc/%d/maps", pid);
   std::snprintf(pages, sizeof(pages), "/proc/%d/pagemap", pid);
-  const int pagemap = ::open(pages, O_RDONLY | O_CLOEXEC);
-  auto* text = static_cast<char*>(scratch);
-  auto* window = reinterpret_cast<std::uint64_t*>(text + kScratchSize);
-  const bool read = pagemap >= 0 && memory_map::for_each_mapping(maps, text, kScratchSize, [&](const auto& mapping) {
-                      const bool special =
-                          mapping.name.starts_with('[') && mapping.name != "[heap]" && mapping.name != "[stack]";
-                      if (mapping.is_private && mapping.readable && !special) {
-                        add_touched(*found, pagemap, mapping, window);
-                      }
-                      return true;
-                    });
-  if (pagemap >= 0) ::close(pagemap);
-  ::munmap(scratch, kRoom);
+  const bool read = for_each_window(maps, pages, [found](const Window& window) { add_touched(*found, window); });
   if (read && found->count > 0) return found;
   ::munmap(kept, sizeof(List));
   return nullptr;
 }
 
+// By its own map: it may have made the heap longer.
+List* pages_of_session(pid_t pid) {
+  char maps[64];
+  std::snprintf(maps, sizeof(maps), "/proc/%d/maps", pid);
+  return pages_of(pid, maps);
+}
+
 }  // namespace
 
+void come_alone() {
+  constexpr std::size_t kMostParts = 16'000;  // a process may have 65,530 mappings, and each of these makes two more
+  std::size_t parts = 0;
+  for_each_window("/proc/self/maps", "/proc/self/pagemap", [&](const Window& window) {
+    const auto& entries = window.entries;
+    const auto has = [&](std::size_t i) { return i >= entries.size() || of_file(entries[i]); };
+    for (std::size_t i = 0; i < entries.size(); ++i) {
+      const std::uintptr_t page = window.begin + i * kPage;
+      if (of_file(entries[i])) advise(page, kPage, MADV_DONTNEED);
+      const bool near = has(i - 1) || has(i) || has(i + 1);
+      if (near && page / kPage % 2 == 1 && parts++ < kMostParts) advise(page, kPage, MADV_DONTDUMP);
+    }
+  });
+}
+
 bool remember(pid_t pid) {
-  list = pages_of(pid);
+  list = pages_of(pid, "/proc/self/maps");  // its own is in pieces
   return list != nullptr;
 }
 
 void remember_session(pid_t pid, std::size_t kind) {
   if (kind >= sessions.size()) return;
-  sessions[kind] = pages_of(pid);
+  sessions[kind] = pages_of_session(pid);
   if (sessions[kind] == nullptr) return;
   rest_image::Maker maker;
   for (const Range& range : std::span(sessions[kind]->ranges, sessions[kind]->count)) {
@@ -181,7 +268,7 @@ void remember_session(pid_t pid, std::size_t kind) {
 
 void remember_more(pid_t pid, std::size_t kind) {
   if (kind >= sessions.size()) return;
-  List* const more = pages_of(pid);
+  List* const more = pages_of_session(pid);
   if (more == nullptr) return;
   if (sessions[kind] != nullptr) ::munmap(sessions[kind], sizeof(List));
   sessions[kind] = more;
@@ -190,6 +277,7 @@ void remember_more(pid_t pid, std::size_t kind) {
 void own() {
   if (list == nullptr) return;
   hand_on_what_is_read();
+  drop_what_is_not_listed();
   for (std::size_t i = 0; i < list->count; ++i) {
     const Range& range = list->ranges[i];
     if (range.write) ::madvise(reinterpret_cast<void*>(range.begin), range.size, kPopulateWrite);
@@ -214,8 +302,7 @@ void own() {
 void touch(Which which) {
   if (list == nullptr) return;
   bool by_hand = false;
-  for (std::size_t i = 0; i < list->count; ++i) {
-    const Range& range = list->ranges[i];
+  for (const Range& range : std::span(list->ranges, list->count)) {
     if (which == Which::not_inherited && range.inherited) continue;
     auto* begin = reinterpret_cast<void*>(range.begin);
     if (range.inherited && !range.write) {
@@ -230,10 +317,7 @@ void touch(Which which) {
 
 void give_back(std::size_t kind) {
   if (kind >= sessions.size() || sessions[kind] == nullptr) return;  // it is tried out, or could not be
-  sigset_t all;
-  sigset_t before;
-  ::sigfillset(&all);
-  ::sigprocmask(SIG_SETMASK, &all, &before);  // a page must not change between the look and the end of it
+  const NoSignals quiet;
   // By what is mapped now: the program may have given some of the memory back itself, and have something else there.
   void* scratch = ::mmap(nullptr, kScratchSize, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (scratch != MAP_FAILED) {
@@ -252,7 +336,6 @@ void give_back(std::size_t kind) {
   }
   heap_image::look_away();
   rest_image::look_away();
-  ::sigprocmask(SIG_SETMASK, &before, nullptr);
 }
 
 }  // namespace hutch::hot_pages

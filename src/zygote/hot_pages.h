@@ -10,6 +10,10 @@ namespace hutch::hot_pages {
 
 enum class Which { all, not_inherited };
 
+// In a child that is to be watched: lets go of the pages of files that it has from its parent, and has each that it
+// uses come back alone: the kernel brings neighbours along only within a mapping, so every other page becomes one.
+void come_alone();
+
 // Remembers what the child `pid` of this process, which ran a program, has touched since its fork. False when nothing
 // could be learned; then the others do nothing.
 bool remember(pid_t pid);
