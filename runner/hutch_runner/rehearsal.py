@@ -25,6 +25,12 @@ USUAL_CELLS = (b"import json, math\nclass A:\n    def f(self, a=1, *b):\n       
                b"with open('/dev/null') as f:\n    text = f.read()\nfor i in range(3):\n    print(f'{i:3}', end='')",
                b"try:\n    import pandas as pd\n    print(pd.DataFrame({'a': [1, 2]}).describe())\nexcept ImportError:\n"
                b"    pass", b"z = repr({'a': [1, 2.5], 'b': None})", b"def g(n):\n    return n and g(n - 1)\ng(3) / 0")
+PANDAS = b"""import pandas as pd
+table = pd.DataFrame({'name': ['a', 'b', 'a'] * 5, 'count': range(15)})
+table['share'] = table['count'] * 0.5
+print(table.head(3), table[table['count'] > 2].describe())
+print(table.groupby('name')['count'].sum(), table.groupby('name').agg({'count': 'mean', 'share': 'max'}))
+"""
 SPECIALIZED = 20  # after so many calls CPython has chosen its quick instructions, and no child need change the code
 
 
@@ -38,6 +44,8 @@ def prepare(workspace: str) -> tuple[script.Stage, list]:
     changes.note_installed()
     finish.take_over_exit_functions()
     rehearse_cells()
+    if "pandas" in sys.modules:
+        rehearse_programs((PANDAS,))
     rehearse_programs()
     forget_start()
     stage = script.Stage(wire.Channel(wire.CONTROL_FD), workspace)
