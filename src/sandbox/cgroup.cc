@@ -80,18 +80,28 @@ Result<void> Cgroup::apply(const Limits& limits) {
   const AppliedLimits wanted{.memory = limits.memory.count,
                              .cpu_percent = limits.cpu_percent,
                              .processes = limits.processes + 1};  // init is one of them
-  if (group_->applied == wanted) return {};
+  return group_->applied == wanted && !group_->lifted ? Result<void>{} : write(wanted);
+}
+
+Result<void> Cgroup::write(const cgroup_internal::AppliedLimits& limits) {
   group_->applied.reset();  // unknown if a write fails half-way
   switch (group_->tree->version) {
     case CgroupVersion::v1:
-      HUTCH_TRY(cgroup_internal::v1::apply(*group_, wanted));
+      HUTCH_TRY(cgroup_internal::v1::apply(*group_, limits));
       break;
     case CgroupVersion::v2:
-      HUTCH_TRY(cgroup_internal::v2::apply(*group_, wanted));
+      HUTCH_TRY(cgroup_internal::v2::apply(*group_, limits));
       break;
   }
-  group_->applied = wanted;
+  group_->applied = limits;
+  group_->lifted = false;
   return {};
+}
+
+Result<void> Cgroup::restore() {
+  if (!group_) return no_group();
+  if (!group_->lifted || !group_->applied) return {};
+  return write(cgroup_internal::AppliedLimits{*group_->applied});
 }
 
 Result<void> Cgroup::attach(pid_t pid) {
@@ -158,6 +168,7 @@ void CgroupHandle::stand_back(bool back) {
 
 void Cgroup::unthrottle() {
   if (!group_) return;
+  group_->lifted = true;
   for (const auto& hierarchy : group_->tree->hierarchies) {
     const bool v2 = group_->tree->version == CgroupVersion::v2;
     if (!v2 && (hierarchy.controllers & cgroup_internal::kCpu) == 0) continue;
@@ -165,6 +176,12 @@ void Cgroup::unthrottle() {
                                               group_->file(v2 ? "cpu.max" : "cpu.cfs_quota_us"), v2 ? "max" : "-1");
     std::ignore = cgroup_internal::write_file(hierarchy.directory.get(), group_->file("cpu.idle"), "0");
   }
+}
+
+void Cgroup::stop_forks() {
+  if (!group_) return;
+  group_->lifted = true;
+  std::ignore = cgroup_internal::write_file(pids_directory(*group_->tree), group_->file("pids.max"), "0");
 }
 
 void Cgroup::forget_peak() {
@@ -184,14 +201,14 @@ void Cgroup::kill_all() {
   if (!at_once) kill_all_but({});
 }
 
-void Cgroup::kill_all_but(std::span<const pid_t> spared) {
-  if (!group_) return;
+bool Cgroup::kill_all_but(std::span<const pid_t> spared) {
+  if (!group_) return true;
   if (group_->tree->version == CgroupVersion::v1) {
     return cgroup_internal::kill_members(cgroup_internal::v1::member_lists(*group_), spared);
   }
   const cgroup_internal::MemberList list{.directory = group_->tree->hierarchies.front().directory.get(),
                                          .path = group_->file("cgroup.procs")};
-  cgroup_internal::kill_members({&list, 1}, spared);
+  return cgroup_internal::kill_members({&list, 1}, spared);
 }
 
 Result<void> Cgroup::destroy(int attempts) {

@@ -17,6 +17,7 @@
 namespace hutch {
 
 namespace cgroup_internal {
+struct AppliedLimits;
 struct Group;
 struct Tree;
 }  // namespace cgroup_internal
@@ -75,13 +76,18 @@ class Cgroup {
 
   // Lifts the processor share, before a kill: a process that is throttled or stands back dies when its turn comes.
   void unthrottle();
+  void stop_forks();
+  // What the two have changed.
+  Result<void> restore();
 
   // Peak memory counts from here on, where the kernel lets us say so.
   void forget_peak();
 
   // SIGKILL for every member; they may still be dying when it returns.
   void kill_all();
-  void kill_all_but(std::span<const pid_t> spared);
+  // The same but for these; false when others are still here. A child that is just being born may be missed, so only
+  // when nobody is left, and stop_forks() was called before, is it certain that nobody will be.
+  bool kill_all_but(std::span<const pid_t> spared);
 
   // Removes the group. EBUSY after so many attempts, half a millisecond apart, means that members are still dying: call
   // again later.
@@ -89,6 +95,7 @@ class Cgroup {
 
  private:
   friend class CgroupRoot;
+  Result<void> write(const cgroup_internal::AppliedLimits& limits);
   explicit Cgroup(std::unique_ptr<cgroup_internal::Group> group);
 
   std::unique_ptr<cgroup_internal::Group> group_;

@@ -273,7 +273,23 @@ std::vector<pid_t> read_members(const MemberList& list) {
   return members;
 }
 
-void kill_members(std::span<const MemberList> lists, std::span<const pid_t> spared) {
+// v1 lists threads. By the /proc of this process's own pid namespace, in which the lists are read; asked for after the
+// list was read, so that each of theirs that is in it is among these.
+std::vector<pid_t> threads_of(std::span<const pid_t> processes) {
+  std::vector<pid_t> threads{::getpid()};  // never this process, whatever a list says
+  for (const pid_t pid : processes) {
+    threads.push_back(pid);
+    DIR* const tasks = ::opendir(("/proc/" + std::to_string(pid) + "/task").c_str());
+    if (tasks == nullptr) continue;
+    while (const dirent* task = ::readdir(tasks)) {
+      if (const auto thread = to_number<pid_t>(task->d_name)) threads.push_back(*thread);
+    }
+    ::closedir(tasks);
+  }
+  return threads;
+}
+
+bool kill_members(std::span<const MemberList> lists, std::span<const pid_t> spared) {
   const auto read_all = [&] {
     std::vector<pid_t> all;
     for (const MemberList& list : lists) std::ranges::copy(read_members(list), std::back_inserter(all));
@@ -282,12 +298,14 @@ void kill_members(std::span<const MemberList> lists, std::span<const pid_t> spar
     return all;
   };
   constexpr int kMostRounds = 100;
-  std::vector<pid_t> signalled{::getpid()};  // never this process, whatever a list says
-  signalled.insert(signalled.end(), spared.begin(), spared.end());
+  std::vector<pid_t> signalled;
   for (int round = 0; round < kMostRounds; ++round) {
     std::vector<pid_t> fresh = read_all();
+    const std::vector<pid_t> kept = threads_of(spared);
+    std::erase_if(fresh, [&](pid_t pid) { return std::ranges::find(kept, pid) != kept.end(); });
+    if (fresh.empty()) return true;
     std::erase_if(fresh, [&](pid_t pid) { return std::ranges::find(signalled, pid) != signalled.end(); });
-    if (fresh.empty()) return;  // a process with SIGKILL pending cannot fork, so nobody new can appear
+    if (fresh.empty()) return false;
     // A number may have passed to a stranger since it was read. A pidfd holds on to whoever has it now, and only one
     // that is listed still, after that, is a member.
     std::vector<UniqueFd> held;
@@ -304,6 +322,7 @@ void kill_members(std::span<const MemberList> lists, std::span<const pid_t> spar
       signalled.push_back(fresh[i]);
     }
   }
+  return false;
 }
 
 Result<Maker> this_maker(int proc) {

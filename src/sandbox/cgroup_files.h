@@ -79,7 +79,8 @@ struct MemberList {
   std::string path;
 };
 std::vector<pid_t> read_members(const MemberList& list);
-void kill_members(std::span<const MemberList> lists, std::span<const pid_t> spared = {});
+// False when somebody who is not spared is still listed, with SIGKILL pending.
+bool kill_members(std::span<const MemberList> lists, std::span<const pid_t> spared = {});
 
 // Who made a group: part of its name, so that a later engine can tell whether its maker lives.
 struct Maker {
@@ -124,6 +125,7 @@ struct Group {
   std::vector<UniqueFd> attach;
   CgroupHandle handle;
   std::optional<AppliedLimits> applied;
+  bool lifted = false;  // some of them, for a kill
 
   Group() = default;
   Group(const Group&) = delete;

@@ -15,6 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -245,6 +246,60 @@ TEST_F(RealCgroup, TooManyProcessesAreRefusedAndCounted) {
 void* pause_for_ever(void* ready) {
   static_cast<Signal*>(ready)->give();
   for (;;) ::pause();
+}
+
+TEST_F(RealCgroup, NobodyIsBornWhileItIsEmptied) {
+  auto group = root_->create(9);
+  ASSERT_TRUE(group) << group.error().message;
+  ASSERT_TRUE(group->apply({.cpu_percent = 50, .processes = 20}));
+  Signal stopped;
+  Signal refused;
+  Signal restored;
+  const pid_t child = start_child([&] {
+    if (!enter(*group, version_)) ::_exit(1);
+    stopped.wait();
+    if (::fork() >= 0 || errno != EAGAIN) ::_exit(2);
+    refused.give();
+    restored.wait();
+    const pid_t born = ::fork();
+    if (born == 0) ::_exit(0);
+    ::_exit(born > 0 ? 3 : 4);
+  });
+  group->unthrottle();
+  group->stop_forks();
+  stopped.give();
+  refused.wait();
+  EXPECT_TRUE(group->kill_all_but(std::array{child}));
+  const auto again = group->restore();
+  ASSERT_TRUE(again) << again.error().message;
+  restored.give();
+  EXPECT_EQ(WEXITSTATUS(wait_for(child)), 3);
+  while (::wait(nullptr) > 0) continue;
+}
+
+TEST_F(RealCgroup, ThreadsOfWhoIsSparedAreSparedAndTheOthersDie) {
+  auto group = root_->create(10);
+  ASSERT_TRUE(group) << group.error().message;
+  Signal ready;
+  Signal end;
+  const pid_t child = start_child([&] {
+    if (!enter(*group, version_)) ::_exit(1);
+    pthread_t thread;
+    ::pthread_create(&thread, nullptr, pause_for_ever, &ready);
+    if (::fork() == 0) {
+      ready.give();
+      for (;;) ::pause();
+    }
+    end.wait();
+    int status = 0;
+    ::wait(&status);
+    ::_exit(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL ? 7 : 8);
+  });
+  ready.wait();
+  ready.wait();
+  while (!group->kill_all_but(std::array{child})) ::usleep(1'000);
+  end.give();
+  EXPECT_EQ(WEXITSTATUS(wait_for(child)), 7);
 }
 
 TEST_F(RealCgroup, KillAllReachesAFamilyAndAProcessWhoseFirstThreadIsGone) {

@@ -197,6 +197,26 @@ TEST_F(FakeCgroup2, LimitsAreWrittenOnce) {
   EXPECT_EQ(read_text(path / "pids.max"), "11");
 }
 
+TEST_F(FakeCgroup2, WhatIsLiftedForAKillIsWrittenAgain) {
+  auto root = CgroupRoot::open(search(0));
+  ASSERT_TRUE(root) << root.error().message;
+  auto group = root->create(7);
+  ASSERT_TRUE(group) << group.error().message;
+  const fs::path path = only_group("hutch");
+  const Limits limits{.memory = 64_MiB, .cpu_percent = 150, .processes = 10};
+  for (const auto put_back : {+[](Cgroup& of, const Limits&) { return of.restore(); },
+                              +[](Cgroup& of, const Limits& wanted) { return of.apply(wanted); }}) {
+    ASSERT_TRUE(group->apply(limits));
+    group->unthrottle();
+    group->stop_forks();
+    EXPECT_TRUE(read_text(path / "cpu.max").starts_with("max"));  // of the fake the rest stays
+    EXPECT_TRUE(read_text(path / "pids.max").starts_with("0"));
+    ASSERT_TRUE(put_back(*group, limits));
+    EXPECT_EQ(read_text(path / "cpu.max"), "150000 100000");
+    EXPECT_EQ(read_text(path / "pids.max"), "11");
+  }
+}
+
 TEST_F(FakeCgroup2, UsageAttachAndKillGoThroughTheFilesOfTheGroup) {
   auto root = CgroupRoot::open(search(0));
   ASSERT_TRUE(root) << root.error().message;

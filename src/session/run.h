@@ -158,7 +158,7 @@ class Run final : public KeeperListener, public std::enable_shared_from_this<Run
   bool handle_setup_failed(const wire::Frame& frame);
   bool handle_cell_done(const wire::Frame& frame);
   void end_cell(const wire::CellDone& done);
-  net::awaitable<void> end_refused_cell(wire::CellDone done);
+  net::awaitable<void> end_cell_with_care(wire::CellDone done, bool leaves_others, bool was_refused);
   bool handle_finished(const wire::Frame& frame);
   bool take_display(const wire::Frame& frame);
   bool answer_display(std::uint32_t number, bool refused);
@@ -215,7 +215,7 @@ class Run final : public KeeperListener, public std::enable_shared_from_this<Run
   std::string task_;  // one that was too long for the request
   bool task_sent_ = false;
   bool cell_runs_ = false;
-  bool cell_ending_ = false;  // it is over, and its figures are asked for
+  bool cell_ending_ = false;  // it is over, and the keeper is asked about it
   bool cell_is_command_ = false;
   bool cell_is_whole_ = false;     // nobody will add lines to it
   std::uint64_t wall_serial_ = 0;  // of the time limit that counts

@@ -182,11 +182,11 @@ bool Run::handle_cell_done(const wire::Frame& frame) {
   ++wall_serial_;
   wall_timer_.cancel();
   drain_streams();
-  // What a late cell has started does not go on without it.
-  if (cell_timed_out_ && spec_.tell_all) keeper_.kill_others(link_.number);
-  if (python_ && python_->error_number == EAGAIN) {
+  const bool leaves_others = cell_timed_out_ && spec_.tell_all;
+  const bool was_refused = python_ && python_->error_number == EAGAIN;
+  if (leaves_others || was_refused) {
     cell_ending_ = true;
-    tasks_.spawn(end_refused_cell(*message));
+    tasks_.spawn(end_cell_with_care(*message, leaves_others, was_refused));
   } else {
     end_cell(*message);
   }
@@ -199,9 +199,16 @@ void Run::end_cell(const wire::CellDone& done) {
   cell_over();
 }
 
-// Only the keeper can tell whether it was for too many processes.
-net::awaitable<void> Run::end_refused_cell(wire::CellDone done) {
-  co_await ask_usage();
+// What a late cell has started does not go on without it, and the next one does not begin before that is gone: until
+// then nothing can be started. For a fork that was refused, only the keeper can tell whether there were too many.
+net::awaitable<void> Run::end_cell_with_care(wire::CellDone done, bool leaves_others, bool was_refused) {
+  constexpr auto kTimeToDie = std::chrono::seconds(2);
+  if (was_refused) co_await ask_usage();
+  if (leaves_others) {
+    limited_.reset();
+    keeper_.kill_others(link_.number);
+    co_await limited_.wait_until(Clock::now() + kTimeToDie);
+  }
   if (std::exchange(cell_ending_, false) && !over_ && !cells_done_.empty()) end_cell(done);
 }
 

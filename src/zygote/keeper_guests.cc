@@ -3,6 +3,7 @@
 #include <csignal>
 #include <vector>
 
+#include "sandbox/kernel.h"
 #include "zygote/keeper_loop.h"
 
 namespace hutch {
@@ -13,11 +14,12 @@ void KeeperLoop::begin_guest(const StartRequest& request) {
     return fail(request, Step::join_namespaces, make_error(ErrorCode::not_found, "the sandbox is gone"));
   }
   Sandbox& host = found->second;
+  if (host.being_emptied) return for_guests_.push_back(request);
   Streams runner;
   Streams engine;
   if (auto made = make_streams(runner, engine, request.task); !made)
     return fail(request, Step::join_namespaces, made.error());
-  if (!request.helper && host.shell.cgroup()) {  // killing the last one lifted the limits
+  if (!request.helper && host.shell.cgroup()) {
     auto applied = host.shell.cgroup()->apply(request.limits.to_limits());
     if (!applied) return fail(request, Step::cgroup, applied.error());
   }
@@ -40,20 +42,56 @@ std::vector<pid_t> KeeperLoop::own_processes(const Sandbox& sandbox) const {
   return own;
 }
 
-void KeeperLoop::kill_program(Sandbox& sandbox) {
+void KeeperLoop::kill_program(std::uint64_t run, Sandbox& sandbox) {
   if (!sandbox.runner_gone) ::kill(sandbox.runner, SIGKILL);
   if (!sandbox.shell.cgroup()) return;
   sandbox.shell.cgroup()->unthrottle();
-  sandbox.shell.cgroup()->kill_all_but(own_processes(sandbox));
+  begin_to_empty(run, sandbox, 0);
 }
 
 void KeeperLoop::kill_others(std::uint64_t run) {
   const auto guest = guests_.find(run);
   const auto found = sandboxes_.find(guest != guests_.end() ? guest->second.host : run);
   if (found == sandboxes_.end() || !found->second.shell.cgroup()) return;
-  auto spared = own_processes(found->second);
-  spared.push_back(guest != guests_.end() ? guest->second.process : found->second.runner);
-  found->second.shell.cgroup()->kill_all_but(spared);
+  begin_to_empty(found->first, found->second, run);
+}
+
+// A process that has SIGKILL pending has no more children, but one that is being born just now is in no list yet: it
+// would be missed, and all that come of it. So nobody is born from here on, and the sandbox is empty only when those
+// who were told to die are gone.
+void KeeperLoop::begin_to_empty(std::uint64_t run, Sandbox& sandbox, std::uint64_t but_for) {
+  sandbox.shell.cgroup()->stop_forks();
+  std::erase_if(emptying_, [run](const Emptying& other) { return other.run == run; });
+  sandbox.being_emptied = !is_empty(sandbox, but_for);
+  if (sandbox.being_emptied) emptying_.push_back({.run = run, .but_for = but_for});
+}
+
+void KeeperLoop::go_on_emptying() {
+  constexpr std::uint64_t kPauseNs = 2'000'000;
+  const std::uint64_t now = kernel::monotonic_ns();
+  if (emptying_.empty() || now - looked_ns_ < kPauseNs) return;
+  looked_ns_ = now;
+  const auto empty = std::erase_if(emptying_, [this](const Emptying& one) {
+    const auto found = sandboxes_.find(one.run);
+    if (found == sandboxes_.end()) return true;
+    auto& sandbox = found->second;
+    sandbox.being_emptied = !sandbox.released && !sandbox.init_gone && !is_empty(sandbox, one.but_for);
+    return !sandbox.being_emptied;
+  });
+  if (empty == 0) return;
+  for (const auto& request : std::exchange(for_guests_, {})) begin_guest(request);
+}
+
+bool KeeperLoop::is_empty(Sandbox& sandbox, std::uint64_t but_for) {
+  auto spared = own_processes(sandbox);
+  if (but_for != 0) {
+    const auto guest = guests_.find(but_for);
+    spared.push_back(guest != guests_.end() ? guest->second.process : sandbox.runner);
+  }
+  if (!sandbox.shell.cgroup()->kill_all_but(spared)) return false;
+  if (auto restored = sandbox.shell.cgroup()->restore(); !restored) return false;
+  if (but_for != 0) send_packet(engine_.get(), KeeperReplyKind::limited, LimitedReply{.run = but_for}, {});
+  return true;
 }
 
 void KeeperLoop::guest_ended(std::uint64_t run, int wait_status) {
@@ -63,7 +101,7 @@ void KeeperLoop::guest_ended(std::uint64_t run, int wait_status) {
   if (const auto host = sandboxes_.find(guest.host); host != sandboxes_.end()) {
     std::erase(host->second.guests, run);
     words.usage = usage_of(host->second);
-    if (!guest.helper) kill_program(host->second);
+    if (!guest.helper) kill_program(host->first, host->second);
   }
   send_packet(engine_.get(), KeeperReplyKind::exited, words, {});
 }

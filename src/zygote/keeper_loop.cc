@@ -105,12 +105,14 @@ bool KeeperLoop::serve_once() {
       if (prepared_[i].next_spare) waiting[3 + 2 * i].fd = prepared_[i].next_spare->socket();
     }
     if (dying_.size() < kDyingAtOnce) let_go_of_sleepers(kDyingAtOnce);
-    ready = ::poll(waiting.data(), waiting.size(), dying_.empty() && asleep_.empty() ? -1 : kRetryMs);
+    const bool nothing_is_going = dying_.empty() && asleep_.empty() && emptying_.empty();
+    ready = ::poll(waiting.data(), waiting.size(), nothing_is_going ? -1 : kRetryMs);
   }
   if (ready < 0 && errno != EINTR) return false;
   if (waiting[1].revents != 0) reap();
   if (waiting[0].revents != 0 && !receive_request()) return false;
   finish_released();
+  go_on_emptying();
   for (std::uint32_t i = 0; i < prepared_.size(); ++i) {
     if (waiting[2 + 2 * i].revents != 0) {
       if (prepared_[i].zygote && !prepared_[i].zygote->ready()) {
@@ -219,14 +221,17 @@ void KeeperLoop::handle_signal(const SignalRequest& request) {
   if (request.to_others) return kill_others(request.run);
   if (const auto guest = guests_.find(request.run); guest != guests_.end()) {
     const auto host = sandboxes_.find(guest->second.host);
-    if (request.signal == SIGKILL && !guest->second.helper && host != sandboxes_.end()) kill_program(host->second);
+    if (request.signal == SIGKILL && !guest->second.helper && host != sandboxes_.end()) {
+      kill_program(host->first, host->second);
+    }
     ::kill(guest->second.process, request.signal);
     return;
   }
   const auto found = sandboxes_.find(request.run);
   if (found == sandboxes_.end()) return;
   auto& sandbox = found->second;
-  if (request.signal == SIGKILL && sandbox.lasting && sandbox.shell.cgroup()) return kill_program(sandbox);
+  if (request.signal == SIGKILL && sandbox.lasting && sandbox.shell.cgroup())
+    return kill_program(found->first, sandbox);
   if (request.signal == SIGKILL) {
     sandbox.shell.kill();
     if (!sandbox.shell.cgroup()) return;
@@ -261,6 +266,9 @@ void KeeperLoop::handle_limit(const LimitRequest& request) {
 
 void KeeperLoop::handle_release(const ReleaseRequest& request) {
   const std::uint64_t run = request.run;
+  for (auto* waiting : {&waiting_, &for_guests_}) {
+    std::erase_if(*waiting, [run](const StartRequest& other) { return other.run == run; });
+  }
   if (const auto guest = guests_.find(run); guest != guests_.end()) ::kill(guest->second.process, SIGKILL);
   const auto found = sandboxes_.find(run);
   if (found == sandboxes_.end()) {  // it never came to be, or was a guest
@@ -383,7 +391,7 @@ void KeeperLoop::process_ended(pid_t pid, std::uint64_t run, Sandbox& sandbox, i
       words.usage.peak_memory = std::max(words.usage.peak_memory, static_cast<std::uint64_t>(used.ru_maxrss) << 10);
     }
     if (sandbox.lasting && sandbox.shell.cgroup() && !sandbox.init_gone && !sandbox.released) {
-      kill_program(sandbox);
+      kill_program(run, sandbox);
       return send_packet(engine_.get(), KeeperReplyKind::exited, words, {});
     }
     if (!sandbox.init_gone) sandbox.shell.kill();

@@ -71,6 +71,7 @@ class KeeperLoop {
     bool runner_gone = false;
     bool init_gone = false;
     bool released = false;
+    bool being_emptied = false;
   };
   struct Guest {  // a runner in the lasting sandbox of another run
     std::uint64_t host = 0;
@@ -98,8 +99,11 @@ class KeeperLoop {
   Result<ForkReply> start_cold(const StartRequest& request, Shell& shell, const Streams& streams);
   void begin_guest(const StartRequest& request);
   void guest_ended(std::uint64_t run, int wait_status);
-  void kill_program(Sandbox& sandbox);
+  void kill_program(std::uint64_t run, Sandbox& sandbox);
   void kill_others(std::uint64_t run);
+  void begin_to_empty(std::uint64_t run, Sandbox& sandbox, std::uint64_t but_for);
+  void go_on_emptying();
+  bool is_empty(Sandbox& sandbox, std::uint64_t but_for);
   [[nodiscard]] std::vector<pid_t> own_processes(const Sandbox& sandbox) const;
   void handle_settle(const SettleRequest& request);
   void handle_signal(const SignalRequest& request);
@@ -147,6 +151,13 @@ class KeeperLoop {
   std::uint64_t last_start_ns_ = 0;      // of a run that somebody waits for
   std::vector<std::uint64_t> to_close_;  // whose entrances nobody needs any more
   std::vector<StartRequest> waiting_;    // for their zygote
+  struct Emptying {
+    std::uint64_t run = 0;      // of the sandbox
+    std::uint64_t but_for = 0;  // the run whose runner stays, and is told; 0: none does
+  };
+  std::vector<Emptying> emptying_;        // sandboxes in which a program's processes are dying
+  std::uint64_t looked_ns_ = 0;           // at those
+  std::vector<StartRequest> for_guests_;  // waiting for one of those
 };
 
 }  // namespace hutch

@@ -232,6 +232,13 @@ def groups_of(home: Home) -> list[str]:
     return sorted(place for place in places if int(os.path.basename(place).split("-")[2]) in home.engines)
 
 
+def groups_of_process(pid: int | str) -> dict[str, str]:
+    """Its control group by controller; "unified" stands for version 2."""
+    with open("/proc/%s/cgroup" % pid) as file:
+        lines = [line.rstrip("\n").split(":", 2) for line in file]
+    return {name: path for _, controllers, path in lines for name in (controllers or "unified").split(",")}
+
+
 def take_census(home: Home) -> dict:
     """Everything that a stopped engine must have given back."""
     return {

@@ -169,6 +169,11 @@ class Tables(InSession):
 
 
 class Hostile(InSession):
+    def process_of(self, session: api_support.Session, mark: str) -> int:
+        """Its interpreter, as the host numbers it."""
+        session.run("import ctypes, os; ctypes.CDLL(None).prctl(15, b'%s', 0, 0, 0)" % mark)
+        return next(pid for pid, (name, _, _) in support.all_processes().items() if name == mark)
+
     def test_bad_reprs_leave_a_living_session(self):
         session = self.open()
         session.run("class A:\n  def __init__(self, f): self.f = f\n  def __repr__(self): return self.f()\n"
@@ -191,6 +196,43 @@ class Hostile(InSession):
                 self.assertEqual(run["error"]["code"], "too_many_processes", run["error"])
                 self.assertEqual(run["session"]["state"], "kept")
                 self.assertEqual(session.run("print(1)")["stdout"], "1\n")
+
+    def test_a_late_cell_takes_its_processes_along_but_not_the_threads_of_the_session(self):
+        session = self.open(template="bare", mode="plain")
+        session.run("import os, threading, time\nthreading.Thread(target=time.sleep, args=(60,), daemon=True).start()")
+        late = session.run("pid = os.fork()\nif pid == 0: time.sleep(60)\nwhile True: time.sleep(.01)", timeout=1)
+        self.assertEqual((late["status"], late["session"]["state"]), ("timeout", "kept"))
+        self.assertEqual(session.run("print(os.waitpid(pid, 0)[1], threading.active_count())")["stdout"], "9 2\n")
+        self.assertEqual(session.run("pid = os.fork()\nif pid == 0: os._exit(3)\nprint(os.waitpid(pid, 0)[1])")["stdout"],
+                         "768\n")
+
+    def test_nothing_of_a_fork_bomb_is_left_when_its_cell_is_over(self):
+        """A child that is born while its parents are killed is in no list of those to be killed."""
+        bomb = "import os\nwhile True:\n  try: os.fork()\n  except OSError: pass"
+        session = self.open(template="bare", mode="plain", limits={"processes": 60})
+        for number in range(5):
+            self.assertEqual(session.run(bomb, timeout=1)["status"], "timeout")
+            groups = support.groups_of_process(self.process_of(session, "bomb-%d" % number))
+            place = "pids%s/tasks" % groups["pids"] if "pids" in groups else groups["unified"] + "/cgroup.threads"
+            with open("/sys/fs/cgroup/" + place) as file:
+                self.assertEqual(len(file.read().split()), 2, "init and the interpreter")
+
+    def test_the_limits_stand_for_the_next_interpreter_too(self):
+        """They are lifted for a moment, so that what the last one leaves behind dies soon and has no more children."""
+        session = self.open(template="bare", mode="plain", limits={"cpu_percent": 50, "processes": 20})
+        seen = []
+        for mark, end in (("limits-one", "while True: os.fork()"), ("limits-two", "os._exit(0)"), ("limits-three", "1")):
+            groups = support.groups_of_process(self.process_of(session, mark))
+            files = (("cpu", "cpu", "cpu.cfs_quota_us", "50000"), ("pids", "pids", "pids.max", "21"))
+            if "pids" not in groups:
+                files = (("", "unified", "cpu.max", "50000 100000"), ("", "unified", "pids.max", "21"))
+            for mount, controller, file, value in files:
+                place = "/sys/fs/cgroup/%s%s/%s" % (mount, groups[controller], file)
+                with self.subTest(mark, file=file), open(place) as opened:
+                    self.assertEqual(opened.read().strip(), value)
+            seen.append(groups)
+            session.run(end, timeout=1)
+        self.assertEqual(seen[0], seen[2], "it is the same sandbox")
 
     def test_a_repr_that_never_ends_is_ended(self):
         session = self.open()

@@ -211,11 +211,6 @@ class Outside(Scenario):
                     return other
         raise AssertionError("the sandbox has no init")
 
-    def groups(self, pid: int | str) -> dict[str, str]:
-        with open("/proc/%s/cgroup" % pid) as file:
-            lines = [line.rstrip("\n").split(":", 2) for line in file]
-        return {name: path for _, controllers, path in lines for name in (controllers or "unified").split(",")}
-
     def test_as_root(self):
         if os.geteuid() != 0:
             support.missing("root: the host's view of another user's processes needs it")
@@ -246,14 +241,14 @@ class Outside(Scenario):
             support.missing("pids.peak in this kernel: without it the control group goes first")
         forks = "import os, time\nfor i in range(99):\n try:\n  if os.fork() == 0: time.sleep(30)\n except OSError: pass\n"
         with self.running(self.home, "posture-forks", "--processes", "7", first=forks) as pid:
-            groups = self.groups(pid)
+            groups = support.groups_of_process(pid)
             place = "pids" + groups["pids"] if "pids" in groups else groups["unified"].lstrip("/")
             for name, wanted in (("pids.current", "8"), ("pids.events", "max 0")):
                 with open("/sys/fs/cgroup/%s/%s" % (place, name)) as file:
                     self.assertEqual(file.readline().strip(), wanted, name)
 
     def check_groups(self, pid: int) -> None:
-        groups = self.groups(pid)
+        groups = support.groups_of_process(pid)
         if "memory" not in groups:
             base = "/sys/fs/cgroup" + groups["unified"]
             files = {"memory.max": str(100 << 20), "cpu.max": "50000 100000", "pids.max": "8"}
@@ -263,11 +258,11 @@ class Outside(Scenario):
                      "cpu/cpu.cfs_quota_us": "50000", "cpu/cpu.cfs_period_us": "100000", "memory/memory.swappiness": "0"}
             for name in ("memory", "pids"):
                 self.assertRegex(groups[name], "^/hutch/box-")
-            own = self.groups("self")
+            own = support.groups_of_process("self")
             for name in ("cpu", "cpuacct"):  # beside the engine
                 self.assertRegex(groups[name], "^%s/box-" % own[name].rstrip("/"))
             self.assertEqual(len({os.path.basename(groups[name]) for name in ("memory", "cpu", "cpuacct", "pids")}), 1)
-            self.assertEqual(self.groups(self.init_of(pid))["memory"], groups["memory"])
+            self.assertEqual(support.groups_of_process(self.init_of(pid))["memory"], groups["memory"])
         for file, value in files.items():
             controller, _, name = file.rpartition("/")
             path = "%s/%s" % (base, name) if base else "/sys/fs/cgroup/%s%s/%s" % (controller, groups[controller], name)
