@@ -229,7 +229,7 @@ class Server:
             self.process = self.home.start("serve", "--listen", "127.0.0.1:0", "--socket", self.socket, "--data",
                                            self.data,
                                            "--ready-file", ready, "--log", self.data + ".log", *self.options,
-                                           env=self.env,
+                                           env=self.env, start_new_session=True,  # as a service has one
                                            stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT)
         if not support.settle(lambda: os.path.exists(ready) or self.process.poll() is not None, PATIENCE) or \
                 self.process.poll() is not None:

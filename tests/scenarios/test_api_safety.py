@@ -38,6 +38,16 @@ class SafetyScenario(ApiScenario):
         return self.server.raw_answer("\r\n".join(lines).encode("latin-1") + b"\r\n\r\n" + body)
 
 
+class Priority(SafetyScenario):
+    def test_a_service_of_root_goes_before_the_programs_it_runs(self):
+        if os.geteuid() != 0 or not os.path.exists("/proc/self/autogroup"):
+            support.missing("root, and a kernel that can share the processors out by sessions")
+        pid = self.server.process.pid
+        self.assertEqual(os.getpriority(os.PRIO_PROCESS, pid), os.getpriority(os.PRIO_PROCESS, 0) - 5)
+        with open("/proc/%d/autogroup" % pid) as file:
+            self.assertEqual(file.read().split()[-1], "-10")
+
+
 class Keys(SafetyScenario):
     def test_without_a_key_there_is_nothing(self):
         nobody = Client(self.server, None)
