@@ -22,6 +22,10 @@ def fill_gaps() -> None:
     pass
 
 
+def come_alone() -> None:
+    pass
+
+
 def rehearse_fork() -> None:
     pass
 
