@@ -136,7 +136,7 @@ class Busy(Restart):
         """How many sandboxes take only processors that nobody else wants."""
         count = 0
         for group in support.groups_of(self.place):
-            with contextlib.suppress(FileNotFoundError), open(os.path.join(group, "cpu.idle")) as file:
+            with contextlib.suppress(OSError), open(os.path.join(group, "cpu.idle")) as file:
                 count += file.read() == "1\n"
         return count
 
