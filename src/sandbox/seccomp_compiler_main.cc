@@ -154,7 +154,6 @@ class Compiler {
   explicit Compiler(std::vector<Range> ranges) : ranges_(std::move(ranges)) {}
 
   std::vector<sock_filter> compile() && {
-    const Place kill = out_.ret(SECCOMP_RET_KILL_PROCESS);
     for (const Range& range : ranges_) {
       if (range.verdict().arguments != nullptr)
         argument_checks_[range.verdict().arguments] = check(*range.verdict().arguments);
@@ -166,6 +165,7 @@ class Compiler {
     out_.jump(BPF_JGE, kFirstX32, x32, root);
 #endif
     const Place right_architecture = out_.load(offsetof(seccomp_data, nr));
+    const Place kill = out_.ret(SECCOMP_RET_KILL_PROCESS);  // only now: from the end it may be out of reach
     out_.jump(BPF_JEQ, kArchitecture, right_architecture, kill);
     out_.load(offsetof(seccomp_data, arch));
     return out_.program();

@@ -7,6 +7,7 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -14,6 +15,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdint>
+#include <cstdio>
 #include <span>
 
 #include "sandbox/bpf_evaluator.h"
@@ -98,6 +100,11 @@ TEST(SeccompLive, TheKernelRefusesWhatTheProgramsRefuse) {
       {SYS_openat2, {0}},
       {SYS_mlockall, {0}},
       {SYS_execveat, {0}},
+      {SYS_setsockopt, {-1, SOL_SOCKET, SO_ATTACH_FILTER, 0, 0}},
+      {SYS_mmap, {0, 2 << 20, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB, -1, 0}},
+      {SYS_fcntl, {0, F_NOTIFY, 0}},
+      {SYS_preadv2, {0, 0, 0, 0, 0, RWF_NOWAIT}},
+      {SYS_renameat2, {AT_FDCWD, 0, AT_FDCWD, 0, RENAME_WHITEOUT}},
       {-1, {}},
       {600, {}},
       // tripwires
@@ -125,6 +132,8 @@ TEST(SeccompLive, TheKernelMakesTheCallsThatTheProgramsAllow) {
       {SYS_prctl, {PR_GET_DUMPABLE}},
       {SYS_prlimit64, {0, 7, 0, 0}},
       {SYS_clock_gettime, {1, 0}},
+      {SYS_fcntl, {0, F_GETFD}},
+      {SYS_fcntl, {0, F_DUPFD_CLOEXEC, 3}},
   };
   for (const RawCall& call : allowed) {
     EXPECT_EQ(predicted_refusal(call), 0) << call.number;

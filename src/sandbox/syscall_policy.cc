@@ -4,14 +4,17 @@
 #include <fcntl.h>
 #include <linux/prctl.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sched.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <initializer_list>
 #include <utility>
 
@@ -85,14 +88,15 @@ Condition one_of_plus(std::uint32_t argument, std::uint32_t flags, std::vector<s
 constexpr std::uint32_t kSetIdBits = S_ISUID | S_ISGID;
 constexpr std::uint32_t kSocketFlags = SOCK_CLOEXEC | SOCK_NONBLOCK;
 
-// Newer than the headers of Debian 12.
-
 void add_memory(Table& table) {
   table.allow({CALL(brk), CALL(mremap), CALL(munmap), CALL(madvise)}, "malloc of every libc");
   table.allow({CALL(msync)}, "mmap.flush, numpy.memmap, sqlite");
   table.allow_if({CALL(mmap)},
-                 {{none_of(2, PROT_EXEC)}, {{2, PROT_EXEC | PROT_WRITE, {PROT_EXEC}}, none_of(3, MAP_ANONYMOUS)}},
-                 EPERM, "malloc, thread stacks; the dynamic linker maps code from files, never writable (W^X)");
+                 {{none_of(2, PROT_EXEC), none_of(3, MAP_HUGETLB)},
+                  {{2, PROT_EXEC | PROT_WRITE, {PROT_EXEC}}, none_of(3, MAP_ANONYMOUS | MAP_HUGETLB)}},
+                 EPERM,
+                 "malloc, thread stacks; the dynamic linker maps code from files, never writable (W^X); not from the "
+                 "host's pool of huge pages, which no control group of memory is charged for");
   table.allow_if({CALL(mprotect)}, {{none_of(2, PROT_EXEC)}}, EPERM, "malloc arenas, stack guards, RELRO; never code");
   table.absent({CALL(pkey_mprotect), CALL(pkey_alloc), CALL(pkey_free), CALL(memfd_secret)}, "probed by JITs only");
   table.absent({CALL(get_mempolicy), CALL(set_mempolicy), CALL(mbind), CALL(set_mempolicy_home_node)},
@@ -108,13 +112,23 @@ void add_memory(Table& table) {
 
 void add_descriptors(Table& table) {
   table.allow({CALL(read), CALL(write), CALL(readv), CALL(writev), CALL(lseek), CALL(close)}, "everybody");
-  table.allow({CALL(pread64), CALL(pwrite64), CALL(preadv), CALL(pwritev), CALL(preadv2), CALL(pwritev2)},
+  table.allow({CALL(pread64), CALL(pwrite64), CALL(preadv), CALL(pwritev)},
               "sqlite, os.pread and friends, the dynamic linker");
+  table.allow_if({CALL(preadv2), CALL(pwritev2)}, {{none_of(5, ~std::uint32_t{RWF_APPEND | RWF_DSYNC | RWF_SYNC})}},
+                 EOPNOTSUPP, "os.preadv, os.pwritev; RWF_NOWAIT tells what is in the page cache");
   table.allow({CALL(close_range)}, "subprocess with close_fds; set-up");
-  table.allow({CALL(dup), CALL(dup3), CALL(pipe2), CALL(fcntl)}, "subprocess, shells, asyncio");
+  table.allow({CALL(dup), CALL(dup3), CALL(pipe2)}, "subprocess, shells, asyncio");
+  table.allow_if({CALL(fcntl)},
+                 {{exactly(1, {F_DUPFD, F_DUPFD_CLOEXEC, F_GETFD, F_SETFD, F_GETFL, F_SETFL, F_GETLK, F_SETLK, F_SETLKW,
+                               F_OFD_GETLK, F_OFD_SETLK, F_OFD_SETLKW, F_GETPIPE_SZ, F_SETPIPE_SZ})}},
+                 EPERM, "os.dup, set_inheritable, O_NONBLOCK, locks of sqlite; no leases or watches on others' files");
   table.allow({CALL(flock)}, "file locks of pip, matplotlib, joblib");
-  table.allow({CALL(fsync), CALL(fdatasync), CALL(ftruncate), CALL(fallocate), CALL(fadvise64)},
+  table.allow({CALL(fsync), CALL(fdatasync), CALL(ftruncate), CALL(fallocate)},
               "sqlite, shared_memory, tempfile, coreutils");
+  table.allow_if({CALL(fadvise64)},
+                 {{exactly(3, {POSIX_FADV_NORMAL, POSIX_FADV_RANDOM, POSIX_FADV_SEQUENTIAL, POSIX_FADV_WILLNEED,
+                               POSIX_FADV_NOREUSE})}},
+                 EPERM, "cat, cp, sort, Arrow; not DONTNEED, which empties the host's page cache");
   table.allow({CALL(fstat), CALL(fstatfs), CALL(getdents64)}, "open, os.scandir, os.statvfs");
   table.allow({CALL(sendfile), CALL(copy_file_range)}, "shutil.copyfile, cp, asyncio");
 #ifdef __x86_64__
@@ -138,8 +152,10 @@ void add_paths(Table& table) {
   table.allow_if({CALL(mknodat)}, {{{2, S_IFMT | kSetIdBits, {0, S_IFREG, S_IFIFO}}}}, EPERM,
                  "os.mkfifo, shell pipes; no device nodes, no set-id bits");
   table.allow({CALL(newfstatat), CALL(statx), CALL(faccessat), CALL(faccessat2), CALL(readlinkat)}, "os.stat, import");
-  table.allow({CALL(renameat), CALL(renameat2), CALL(linkat), CALL(symlinkat), CALL(unlinkat), CALL(truncate)},
+  table.allow({CALL(renameat), CALL(linkat), CALL(symlinkat), CALL(unlinkat), CALL(truncate)},
               "os.rename and friends, coreutils");
+  table.allow_if({CALL(renameat2)}, {{none_of(4, ~std::uint32_t{RENAME_NOREPLACE | RENAME_EXCHANGE})}}, EPERM,
+                 "mv, ln; RENAME_WHITEOUT leaves a device node behind");
   table.allow({CALL(chdir), CALL(fchdir), CALL(getcwd), CALL(umask)}, "shells, os.chdir, tempfile");
   table.allow({CALL(utimensat), CALL(statfs)}, "shutil.copystat, touch, pathlib, df");
   table.allow({CALL(getxattr), CALL(lgetxattr), CALL(fgetxattr), CALL(listxattr), CALL(llistxattr), CALL(flistxattr)},
@@ -285,9 +301,24 @@ void add_sockets(Table& table) {
   table.allow({CALL(getsockname), CALL(getpeername), CALL(getsockopt)}, "socket");
   table.allow({CALL(sendto), CALL(recvfrom), CALL(sendmsg), CALL(recvmsg)},
               "socket, multiprocessing passes descriptors");
-  table.allow_if({CALL(setsockopt)}, {{exactly(1, {SOL_SOCKET, IPPROTO_IP, IPPROTO_IPV6, IPPROTO_TCP, IPPROTO_UDP})}},
-                 EPERM, "asyncio, http.server; not the levels of TLS, crypto and other protocols");
   table.absent({CALL(sendmmsg), CALL(recvmmsg)}, "the resolver tries it, and there is no name server to ask");
+}
+
+Form socket_options(std::uint32_t level, std::vector<std::uint32_t> options) {
+  return {exactly(1, {level}), exactly(2, std::move(options))};
+}
+
+// Others attach programs to a socket, which no control group is charged for and whose code takes from what the whole
+// host may have, turn on features of the host's network for everybody, pin memory, or change the protocol.
+void add_socket_options(Table& table) {
+  table.allow_if({CALL(setsockopt)},
+                 {socket_options(SOL_SOCKET, {SO_REUSEADDR, SO_REUSEPORT, SO_KEEPALIVE, SO_BROADCAST, SO_LINGER,
+                                              SO_SNDBUF, SO_RCVBUF, SO_SNDTIMEO, SO_RCVTIMEO, SO_PASSCRED}),
+                  socket_options(IPPROTO_TCP, {TCP_NODELAY, TCP_CORK, TCP_KEEPIDLE, TCP_KEEPINTVL, TCP_KEEPCNT,
+                                               TCP_USER_TIMEOUT, TCP_QUICKACK, TCP_DEFER_ACCEPT}),
+                  socket_options(IPPROTO_IPV6, {IPV6_V6ONLY, IPV6_RECVERR, IPV6_TCLASS}),
+                  socket_options(IPPROTO_IP, {IP_TOS, IP_RECVERR})},
+                 EPERM, "asyncio, http.server, clients of databases, the resolver (RECVERR)");
 }
 
 void add_isolation(Table& table) {
@@ -338,6 +369,7 @@ std::vector<Rule> make_policy() {
   add_processes(table);
   add_identity(table);
   add_sockets(table);
+  add_socket_options(table);
   add_isolation(table);
   add_ioctl(table);
   return std::move(table).sorted();
