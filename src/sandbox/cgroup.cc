@@ -101,7 +101,10 @@ Result<void> Cgroup::write(const cgroup_internal::AppliedLimits& limits) {
 Result<void> Cgroup::restore() {
   if (!group_) return no_group();
   if (!group_->lifted || !group_->applied) return {};
-  return write(cgroup_internal::AppliedLimits{*group_->applied});
+  const cgroup_internal::AppliedLimits before = *group_->applied;
+  auto written = write(before);
+  if (!written) group_->applied = before;  // still to be restored: they must not be forgotten
+  return written;
 }
 
 Result<void> Cgroup::attach(pid_t pid) {
@@ -209,6 +212,13 @@ bool Cgroup::kill_all_but(std::span<const pid_t> spared) {
   const cgroup_internal::MemberList list{.directory = group_->tree->hierarchies.front().directory.get(),
                                          .path = group_->file("cgroup.procs")};
   return cgroup_internal::kill_members({&list, 1}, spared);
+}
+
+std::vector<pid_t> Cgroup::threads() const {
+  if (!group_) return {};
+  const char* list = group_->tree->version == CgroupVersion::v1 ? "tasks" : "cgroup.threads";
+  return cgroup_internal::read_members(
+      {.directory = group_->tree->hierarchies.front().directory.get(), .path = group_->file(list)});
 }
 
 Result<void> Cgroup::destroy(int attempts) {

@@ -9,6 +9,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "base/unique_fd.h"
@@ -71,13 +72,15 @@ class Cgroup {
 
   [[nodiscard]] Result<CgroupUsage> usage() const;
   [[nodiscard]] Result<std::uint64_t> count_threads() const;  // of all its processes
+  [[nodiscard]] std::vector<pid_t> threads() const;
   void stand_back();
   CgroupHandle take_handle();  // once; for whoever reports the end of the run
 
   // Lifts the processor share, before a kill: a process that is throttled or stands back dies when its turn comes.
   void unthrottle();
+  // Lets nobody be born in it.
   void stop_forks();
-  // What the two have changed.
+  // Puts back what the two have changed; after a failure it can be tried again.
   Result<void> restore();
 
   // Peak memory counts from here on, where the kernel lets us say so.

@@ -215,6 +215,13 @@ TEST_F(FakeCgroup2, WhatIsLiftedForAKillIsWrittenAgain) {
     EXPECT_EQ(read_text(path / "cpu.max"), "150000 100000");
     EXPECT_EQ(read_text(path / "pids.max"), "11");
   }
+  group->unthrottle();
+  fs::remove(path / "cpu.max");
+  EXPECT_FALSE(group->restore());
+  EXPECT_FALSE(group->restore());  // and is not taken for done the second time
+  write_text(path / "cpu.max", "");
+  ASSERT_TRUE(group->restore());
+  EXPECT_EQ(read_text(path / "cpu.max"), "150000 100000");
 }
 
 TEST_F(FakeCgroup2, UsageAttachAndKillGoThroughTheFilesOfTheGroup) {

@@ -151,7 +151,7 @@ int forbid_namespaces(int sysctl_user) {
 
 int give_up_everything(const IdMap& ids) {
   if (privileges::drop_bounding_set() != 0) return -1;
-  if (privileges::become(ids.init_inside, ids.init_inside) != 0) return -1;
+  if (privileges::become(ids.init_inside, ids.init_inside, ids.groups()) != 0) return -1;
   if (privileges::drop_capabilities() != 0) return -1;
   return privileges::set_no_new_privileges();
 }

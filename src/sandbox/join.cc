@@ -150,7 +150,7 @@ void join_shell(const JoinPlan& plan) {
   must(progress, Step::new_session, ::setsid());  // no terminal, own process group
   must(progress, Step::rlimits, set_limits(plan.limits));
   must(progress, Step::bounding_set, privileges::drop_bounding_set());  // before the ids: later it fails silently
-  must(progress, Step::ids, privileges::become(plan.uid, plan.gid));
+  must(progress, Step::ids, privileges::become(plan.uid, plan.gid, plan.groups));
   must(progress, Step::capabilities, privileges::drop_capabilities());
   must(progress, Step::no_new_privileges, privileges::set_no_new_privileges());
   must(progress, Step::landlock, landlock::restrict_self(plan.shell.landlock));

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <span>
 
+#include "sandbox/privileges.h"
 #include "sandbox/steps.h"
 
 namespace hutch {
@@ -52,6 +53,7 @@ struct JoinPlan {
   ProcessLimits limits;
   uid_t uid = 0;
   gid_t gid = 0;
+  privileges::Groups groups = privileges::Groups::must_go;
   std::span<const sock_filter> base_filter;   // empty in the zygote's child: it inherited one
   std::span<const sock_filter> final_filter;  // what it takes back after set-up
   bool close_control_on_exec = true;

@@ -22,10 +22,16 @@ struct Limits {
   Bytes output = 8_MiB;  // stdout and stderr together
 };
 
-// The most that a request may ask for; an operator raises or lowers it in the configuration.
+// The most that a request may ask for; an operator raises or lowers it in the configuration, as engine.max_*.
 struct LimitCeiling {
   std::chrono::milliseconds wall{300'000};
   Bytes memory = 64_GiB;
+  Bytes scratch = 4_GiB;  // and no more than `memory`, which is what it is made of
+  std::uint32_t processes = 4096;
+  std::uint32_t cpu_percent = 100;
+
+  // Half of the memory, up to 64 GiB, and every processor; the defaults of a run fit in any case.
+  static LimitCeiling of_this_machine();
 };
 
 Result<void> validate(const Limits& limits, const LimitCeiling& ceiling);

@@ -45,10 +45,9 @@ int drop_bounding_set() {
   return 0;
 }
 
-int become(uid_t uid, gid_t gid) {
+int become(uid_t uid, gid_t gid, Groups groups) {
   // Raw system calls: the library's wrappers would signal other threads, and there are none.
-  // A user namespace with one id has setgroups(2) turned off for good; there is nothing to give up there.
-  if (::syscall(SYS_setgroups, 0, nullptr) != 0 && errno != EPERM) return -1;
+  if (::syscall(SYS_setgroups, 0, nullptr) != 0 && (groups == Groups::must_go || errno != EPERM)) return -1;
   if (::syscall(SYS_setresgid, gid, gid, gid) != 0) return -1;
   return static_cast<int>(::syscall(SYS_setresuid, uid, uid, uid));
 }

@@ -11,8 +11,10 @@ namespace hutch::privileges {
 
 // Empties the bounding set and locks the secure bits. Must come before the ids change: afterwards it silently fails.
 int drop_bounding_set();
-// Every id of the process: real, effective, saved, and the supplementary groups where the namespace lets us.
-int become(uid_t uid, gid_t gid);
+// A user namespace with one id has setgroups(2) turned off for good: the groups of who we are outside stay.
+enum class Groups : std::uint8_t { must_go, may_stay };
+// Every id of the process: real, effective, saved, and the supplementary groups.
+int become(uid_t uid, gid_t gid, Groups groups);
 // Empties permitted, effective, inheritable and ambient sets, makes the process non-dumpable, and reads the sets back:
 // a set that is not empty is an error.
 int drop_capabilities();

@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -16,6 +17,7 @@
 #include "sandbox/join.h"
 #include "sandbox/landlock.h"
 #include "sandbox/limits.h"
+#include "sandbox/privileges.h"
 #include "sandbox/steps.h"
 
 namespace hutch {
@@ -27,7 +29,11 @@ struct IdMap {
   uid_t runner_inside = 0;
   uid_t init_outside = 0;  // as the keeper's user namespace numbers them
   uid_t runner_outside = 0;
-  [[nodiscard]] std::string text() const;  // for uid_map and gid_map
+  std::shared_ptr<const void> held = nullptr;  // as long as it lives, nobody else is given these ids
+  [[nodiscard]] std::string text() const;      // for uid_map and gid_map
+  [[nodiscard]] privileges::Groups groups() const {
+    return init_outside == runner_outside ? privileges::Groups::may_stay : privileges::Groups::must_go;
+  }
 };
 
 inline constexpr uid_t kRunnerId = 1000;  // what the runner sees as its own uid and gid

@@ -37,6 +37,7 @@ Result<ForkReply> cold_start(const ColdStart& start, const RunnerStreams& stream
   plan.limits = start.limits;
   plan.uid = kRunnerId;
   plan.gid = kRunnerId;
+  plan.groups = start.shell.ids().groups();
   plan.base_filter = base_filter();
   plan.final_filter = final_filter();
   plan.close_control_on_exec = false;

@@ -8,7 +8,6 @@
 #include <poll.h>
 #include <sched.h>
 #include <sys/prctl.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -141,6 +140,7 @@ JoinPlan plan_for(const ForkRequest& request, std::span<const int> fds) {
   plan.limits = request.limits;
   plan.uid = request.uid;
   plan.gid = request.gid;
+  plan.groups = request.groups;
   plan.final_filter = state.last.view();
   plan.fault = request.fault;
   return plan;
@@ -168,7 +168,8 @@ void stretch(std::array<std::uint64_t, 4>& seed, void* begin, std::size_t size) 
 void reseed_generators() {
   for (std::size_t i = 0; i < state.generator_count; ++i) {
     std::array<std::uint64_t, 4> seed{};
-    if (::getrandom(seed.data(), sizeof(seed), 0) != static_cast<ssize_t>(sizeof(seed))) ::_exit(125);
+    // From the kernel: what the C library keeps of its own generator is the same in every fork until it notices.
+    if (::syscall(SYS_getrandom, seed.data(), sizeof(seed), 0) != static_cast<long>(sizeof(seed))) ::_exit(125);
     stretch(seed, state.generators[i].begin, state.generators[i].size);
   }
 }

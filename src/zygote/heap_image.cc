@@ -28,7 +28,7 @@ namespace {
 using memory_map::kPage;
 
 constexpr std::size_t kMostRegions = 4096;
-constexpr std::size_t kScratchSize = 4U << 20;  // the text of /proc/self/maps, then a window of pagemap
+constexpr std::size_t kScratchSize = 8U << 20;  // the text of /proc/self/smaps, then a window of pagemap
 
 struct Region {
   std::uintptr_t begin = 0;
@@ -50,9 +50,16 @@ constexpr std::string_view kMapped = "/memfd:hutch-heap";
 
 image_file::View originals;  // the image once more, to compare with
 
+// What no child gets a copy of: wiped by fork, droppable, not given to children. The state of random number generators
+// lies there (glibc's, BoringSSL's), so that no two processes draw the same.
+bool is_kept_from_children(std::string_view flags) {
+  return std::ranges::any_of(std::array<std::string_view, 3>{" wf", " dp", " dc"},
+                             [flags](std::string_view flag) { return flags.contains(flag); });
+}
+
 // Nothing for what must stay as it is: code, the stack, what the kernel maps.
-bool take(const memory_map::Mapping& mapping, Region& region) {
-  if (!mapping.is_private || !mapping.readable || mapping.executable) return false;
+bool take(const memory_map::Mapping& mapping, std::string_view flags, Region& region) {
+  if (!mapping.is_private || !mapping.readable || mapping.executable || is_kept_from_children(flags)) return false;
   const auto name = mapping.name;
   if (name.starts_with("[") && name != "[heap]" && !name.starts_with("[anon")) return false;
   region = {.begin = mapping.begin,
@@ -64,13 +71,14 @@ bool take(const memory_map::Mapping& mapping, Region& region) {
 
 bool read_regions(char* scratch, Plan& plan) {
   const auto own = reinterpret_cast<std::uintptr_t>(scratch);
-  return memory_map::for_each_mapping("/proc/self/maps", scratch, kScratchSize, [&](const auto& mapping) {
+  const auto look = [&](const memory_map::Mapping& mapping, std::string_view flags) {
     Region region;
-    if (!take(mapping, region) || region.begin == own) return true;
+    if (!take(mapping, flags, region) || region.begin == own) return true;
     if (plan.count == kMostRegions) return false;
     plan.regions[plan.count++] = region;
     return true;
-  });
+  };
+  return memory_map::for_each_mapping_with_flags("/proc/self/smaps", scratch, kScratchSize, look);
 }
 
 // Calls `each(first page, pages)` for every run of pages that are here; says whether any was private to us.

@@ -207,6 +207,12 @@ bool KeeperLoop::receive_request() {
       prepared_[request->template_index].spare_wanted = std::min(request->shells, kMostSpares);
       return true;
     }
+    case KeeperRequestKind::spare: {
+      auto request = wire::decode<SpareRequest>(payload);
+      if (!request) return false;
+      handle_spare(*request);
+      return true;
+    }
     case KeeperRequestKind::release: {
       auto request = wire::decode<ReleaseRequest>(payload);
       if (!request) return false;

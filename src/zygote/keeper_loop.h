@@ -15,6 +15,7 @@
 #include "wire/codec.h"
 #include "wire/fd_passing.h"
 #include "zygote/keeper.h"
+#include "zygote/processors.h"
 #include "zygote/sysctl_user.h"
 #include "zygote/template_root.h"
 #include "zygote/user_namespace.h"
@@ -72,6 +73,7 @@ class KeeperLoop {
     bool init_gone = false;
     bool released = false;
     bool being_emptied = false;
+    bool leaves_one_free = false;  // of the processors
   };
   struct Guest {  // a runner in the lasting sandbox of another run
     std::uint64_t host = 0;
@@ -109,6 +111,7 @@ class KeeperLoop {
   void handle_signal(const SignalRequest& request);
   void handle_usage(const UsageRequest& request);
   void handle_limit(const LimitRequest& request);
+  void handle_spare(const SpareRequest& request);
   void handle_release(const ReleaseRequest& request);
   static bool put_to_sleep(Sandbox& sandbox);
   void let_go(std::uint64_t run);
@@ -128,12 +131,14 @@ class KeeperLoop {
   void fail(const StartRequest& request, Step step, const Error& error);
   void retire(Shell shell);  // kill and take apart a shell in which nobody ran
   static UsageNumbers usage_of(Sandbox& sandbox);
+  bool choose_processors(const StartRequest& request, bool stands_back) const;
   [[nodiscard]] ProcessLimits process_limits(const StartRequest& request) const;
 
   const KeeperOptions& options_;
   KeeperTools tools_;
   UniqueFd engine_;
   UniqueFd signals_;
+  Processors processors_;
   std::uint64_t next_group_ = 1;
   std::vector<Prepared> prepared_;              // one per template
   std::map<std::uint64_t, Sandbox> sandboxes_;  // by the engine's number

@@ -23,6 +23,7 @@ enum class KeeperRequestKind : std::uint8_t {
   settle,
   stock,
   measure,
+  spare,
   release,
   last = release
 };
@@ -147,6 +148,15 @@ struct MeasureRequest {
   template <class A>
   void fields(A& a) {
     a(template_index);
+  }
+};
+
+// One processor for the engine and those who do not have to wait; the keeper, and who stands back, use the others.
+struct SpareRequest {
+  bool one_processor = false;
+  template <class A>
+  void fields(A& a) {
+    a(one_processor);
   }
 };
 

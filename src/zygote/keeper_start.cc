@@ -98,6 +98,7 @@ Result<KeeperLoop::Launched> KeeperLoop::launch(const StartRequest& request, She
   }
   if (request.stand_back && shell.cgroup()) shell.cgroup()->stand_back();
   failed = Step::join_namespaces;
+  const bool leaves_one_free = choose_processors(request, request.stand_back && shell.cgroup());
   auto forked = request.warm ? start_warm(request, shell, runner) : start_cold(request, shell, runner);
   if (!forked) {
     retire(std::move(shell));
@@ -107,9 +108,38 @@ Result<KeeperLoop::Launched> KeeperLoop::launch(const StartRequest& request, She
   return Launched{.sandbox = {.shell = std::move(shell),
                               .image = image,
                               .runner = forked->pid,
-                              .processes = request.limits.processes},
+                              .processes = request.limits.processes,
+                              .leaves_one_free = leaves_one_free},
                   .engine_ends = std::move(engine),
                   .fork_ns = forked->fork_ns};
+}
+
+// Whoever is forked has the processors of its zygote. True: it is one less than there are.
+bool KeeperLoop::choose_processors(const StartRequest& request, bool stands_back) const {
+  const auto& zygote = prepared_[request.template_index].zygote;
+  if (!processors_.one_is_free() || !request.warm || !zygote) return false;
+  if (stands_back) {
+    processors_.give_ours(zygote->pid());
+  } else {
+    processors_.give_all(zygote->pid());
+  }
+  return stands_back;
+}
+
+// For who begins from now on. Sessions last, so those that left one free get it back.
+void KeeperLoop::handle_spare(const SpareRequest& request) {
+  processors_.keep_one_free(request.one_processor);
+  for (const auto& prepared : prepared_) {
+    if (prepared.zygote) processors_.give_ours(prepared.zygote->pid());
+    if (prepared.next_zygote) processors_.give_ours(prepared.next_zygote->pid());
+  }
+  if (request.one_processor) return;
+  for (auto& [run, sandbox] : sandboxes_) {
+    if (!std::exchange(sandbox.leaves_one_free, false) || !sandbox.shell.cgroup()) continue;
+    for (int pass = 0; pass < 2; ++pass) {  // who is just being born has what its parent had
+      for (const pid_t thread : sandbox.shell.cgroup()->threads()) processors_.give_back(thread);
+    }
+  }
 }
 
 // The task is there before the runner is: it need not wait until the engine knows of it.
@@ -156,6 +186,8 @@ void KeeperLoop::tell_started(const StartRequest& request, Shell& shell, const S
 
 Result<ShellBirth> KeeperLoop::begin_shell(std::uint32_t index, const Limits& limits, bool with_cgroup, Step fault,
                                            Step& failed) {
+  failed = Step::user_namespace;
+  HUTCH_TRY(const IdMap ids, tools_.ids.next());
   std::optional<Cgroup> group;
   if (with_cgroup) {
     failed = Step::cgroup;
@@ -173,7 +205,7 @@ Result<ShellBirth> KeeperLoop::begin_shell(std::uint32_t index, const Limits& li
   for (const auto& bind : options_.templates[index].binds) {
     if (!source.readable.add(bind.target.c_str())) return make_error(ErrorCode::limit, "too many mounts in a template");
   }
-  return ShellBirth::begin(source, tools_.ids.next(), limits, std::move(group), fault, failed);
+  return ShellBirth::begin(source, ids, limits, std::move(group), fault, failed);
 }
 
 // A spare shell fits when its scratch space has the size that is asked for; every other limit is written at claim.
@@ -222,6 +254,7 @@ Result<ForkReply> KeeperLoop::start_warm(const StartRequest& request, Shell& she
   ForkRequest fork{.limits = process_limits(request),
                    .uid = kRunnerId,
                    .gid = kRunnerId,
+                   .groups = shell.ids().groups(),
                    .in_advance = request.in_advance,
                    .fault = request.fault};
   if (shell.cgroup()) {

@@ -1,4 +1,4 @@
-// /proc/<pid>/maps and pagemap, read without allocating: whoever looks at its own memory must not change it.
+// /proc/<pid>/maps, smaps and pagemap, read without allocating: whoever looks at its own memory must not change it.
 #pragma once
 
 #include <fcntl.h>
@@ -61,10 +61,10 @@ inline Mapping parse_line(std::string_view line) {
   return mapping;
 }
 
-// Calls `each(mapping)` for every line of the file at `path`; false when it cannot be read, does not fit into
-// `scratch`, or `each` says so.
+// Calls `each(line)` for every line of the file at `path`; false when it cannot be read, does not fit into `scratch`,
+// or `each` says so.
 template <class Each>
-bool for_each_mapping(const char* path, char* scratch, std::size_t room, Each each) {
+bool for_each_line(const char* path, char* scratch, std::size_t room, Each each) {
   const int maps = ::open(path, O_RDONLY | O_CLOEXEC);
   if (maps < 0) return false;
   std::size_t size = 0;
@@ -77,10 +77,29 @@ bool for_each_mapping(const char* path, char* scratch, std::size_t room, Each ea
   std::string_view rest{scratch, size};
   while (!rest.empty()) {
     const std::size_t end = rest.find('\n');
-    if (!each(parse_line(rest.substr(0, end)))) return false;
+    if (!each(rest.substr(0, end))) return false;
     rest.remove_prefix(end == std::string_view::npos ? rest.size() : end + 1);
   }
   return true;
+}
+
+// The same with `each(mapping)`, for maps.
+template <class Each>
+bool for_each_mapping(const char* path, char* scratch, std::size_t room, Each each) {
+  return for_each_line(path, scratch, room, [&each](std::string_view line) { return each(parse_line(line)); });
+}
+
+// The same with `each(mapping, flags)`, for smaps, which takes the kernel several times as long: after the line of maps
+// come others, each with a capital letter at its beginning, and the flags last.
+template <class Each>
+bool for_each_mapping_with_flags(const char* path, char* scratch, std::size_t room, Each each) {
+  constexpr std::string_view kFlags = "VmFlags:";
+  Mapping mapping;
+  return for_each_line(path, scratch, room, [&](std::string_view line) {
+    if (line.starts_with(kFlags)) return each(mapping, line.substr(kFlags.size()));
+    if (line.empty() || line[0] < 'A' || line[0] > 'Z') mapping = parse_line(line);
+    return true;
+  });
 }
 
 // Calls `each(first page, pages, entries)` for each window of the pagemap of [begin, end).

@@ -6,7 +6,6 @@
 
 #include <array>
 #include <cstdlib>
-#include <cstring>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -40,15 +39,17 @@ std::vector<std::uint64_t> numbers(std::string_view text) {
   return result;
 }
 
-std::uint64_t kilobytes(const std::string& status, const char* key) {
+// `key` begins with the end of the line before: what follows "Name:" is the program's choice, but the kernel escapes
+// line ends in it.
+std::uint64_t kilobytes(const std::string& status, std::string_view key) {
   const std::size_t at = status.find(key);
-  return at == std::string::npos ? 0 : std::strtoull(status.c_str() + at + std::strlen(key), nullptr, 10);
+  return at == std::string::npos ? 0 : std::strtoull(status.c_str() + at + key.size(), nullptr, 10);
 }
 
 void add_process(int proc, const std::string& pid, std::uint64_t image, UsageNumbers& sum) {
   const std::string status = read_at(proc, pid + "/status");
-  const std::uint64_t shared = kilobytes(status, "RssShmem:") << 10;
-  sum.memory_now += (kilobytes(status, "RssAnon:") << 10) + (shared > image ? shared - image : 0);
+  const std::uint64_t shared = kilobytes(status, "\nRssShmem:") << 10;
+  sum.memory_now += (kilobytes(status, "\nRssAnon:") << 10) + (shared > image ? shared - image : 0);
   const std::string stat = read_at(proc, pid + "/stat");
   const std::size_t name_end = stat.rfind(')');  // the name may hold anything
   if (name_end == std::string::npos || stat.size() < name_end + 4) return;

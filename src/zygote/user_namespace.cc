@@ -128,31 +128,37 @@ Result<IdAllocator> IdAllocator::open() {
       widest = {.first = static_cast<std::uint32_t>(inside), .count = static_cast<std::uint32_t>(count)};
     }
   }
-  IdAllocator ids;
+  std::uint32_t first = 0;
+  std::uint32_t count = 0;
   const std::uint64_t end = std::uint64_t{widest.first} + widest.count;
   if (widest.first <= kFirstHostId && end >= std::uint64_t{kFirstHostId} + kHostIdCount) {
-    ids.first_ = kFirstHostId;
-    ids.count_ = kHostIdCount;
+    first = kFirstHostId;
+    count = kHostIdCount;
   } else if (widest.count >= 4) {
-    ids.first_ = widest.first + widest.count / 2;  // the upper half of a container's or a user's range
-    ids.count_ = widest.count / 2;
+    first = widest.first + widest.count / 2;  // the upper half of a container's or a user's range
+    count = widest.count / 2;
   }
   // Two engines of one user must not walk in step.
-  if (ids.count_ >= 2 && ::getrandom(&ids.next_, sizeof(ids.next_), 0) != sizeof(ids.next_)) {
-    return system_error(errno).during("getrandom");
-  }
-  return ids;
+  std::uint32_t start = 0;
+  if (::getrandom(&start, sizeof(start), 0) != sizeof(start)) return system_error(errno).during("getrandom");
+  return IdAllocator(first, count, start);
 }
 
-IdMap IdAllocator::next() {
+Result<IdMap> IdAllocator::next() {
   if (!own_ids()) {
-    return {.init_inside = kRunnerId, .runner_inside = kRunnerId, .init_outside = kOnlyId, .runner_outside = kOnlyId};
+    return IdMap{
+        .init_inside = kRunnerId, .runner_inside = kRunnerId, .init_outside = kOnlyId, .runner_outside = kOnlyId};
   }
-  const std::uint32_t pair = next_++ % (count_ / 2);
-  return {.init_inside = 0,
-          .runner_inside = kRunnerId,
-          .init_outside = first_ + 2 * pair,
-          .runner_outside = first_ + 2 * pair + 1};
+  const std::uint32_t pairs = count_ / 2;
+  if (live_->size() >= pairs) return make_error(ErrorCode::limit, "every id that we may use has a sandbox");
+  std::uint32_t pair = next_++ % pairs;
+  while (!live_->insert(pair).second) pair = next_++ % pairs;  // a session may live until the walk comes around
+  const auto forget = [live = live_, pair](const void*) { live->erase(pair); };
+  return IdMap{.init_inside = 0,
+               .runner_inside = kRunnerId,
+               .init_outside = first_ + 2 * pair,
+               .runner_outside = first_ + 2 * pair + 1,
+               .held = std::shared_ptr<const void>(live_.get(), forget)};
 }
 
 }  // namespace hutch

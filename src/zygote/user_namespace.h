@@ -5,6 +5,8 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <memory>
+#include <set>
 
 #include "base/result.h"
 #include "sandbox/shell.h"
@@ -22,13 +24,18 @@ Result<void> become_namespace_root();
 class IdAllocator {
  public:
   static Result<IdAllocator> open();
+  IdAllocator() = default;
+  // The ids from `first` on, in pairs; the first to be handed out is `start`, counted around.
+  IdAllocator(std::uint32_t first, std::uint32_t count, std::uint32_t start)
+      : first_(first), count_(count), next_(start) {}
   [[nodiscard]] bool own_ids() const { return count_ >= 2; }
-  IdMap next();
+  Result<IdMap> next();
 
  private:
   std::uint32_t first_ = 0;
   std::uint32_t count_ = 0;  // usable ids from first_; below 2 every sandbox shares the keeper's own
   std::uint32_t next_ = 0;
+  std::shared_ptr<std::set<std::uint32_t>> live_ = std::make_shared<std::set<std::uint32_t>>();  // pairs
 };
 
 }  // namespace hutch

@@ -26,6 +26,7 @@ struct ForkRequest {
   ProcessLimits limits;
   std::uint32_t uid = 0;
   std::uint32_t gid = 0;
+  privileges::Groups groups = privileges::Groups::must_go;
   std::uint8_t cgroup_file_count = 0;
   bool cgroup_is_directory = false;  // v2: the one descriptor is the group itself
   bool in_advance = false;           // nobody waits for it yet
