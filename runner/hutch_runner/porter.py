@@ -10,6 +10,7 @@ from __future__ import annotations
 import _signal
 import os
 import stat
+import sys
 
 from .porter_paths import (NEW_FILE, Directory, Failed, Removal, hidden_name, kind_of, not_root, path_of, reach, unmake,
                            write_all)
@@ -100,6 +101,7 @@ Done = tuple[bool, int, int]  # something new is there; how many entries; how ma
 def run(channel: Channel, workspace: str) -> None:
     """Serves until the engine hangs up; ends the process."""
     code = 0
+    keep_only_the_library()
     try:
         _signal.signal(_signal.SIGINT, _signal.SIG_IGN)  # meant for the program
         _signal.signal(_signal.SIGPIPE, _signal.SIG_IGN)
@@ -113,6 +115,12 @@ def run(channel: Channel, workspace: str) -> None:
     except BaseException:
         code = BROKEN_PROTOCOL
     os._exit(code)
+
+
+def keep_only_the_library() -> None:
+    """On the way to modules. What lies elsewhere may be the program's, and this process lives on when its is killed."""
+    prefixes = tuple(os.path.join(prefix, "") for prefix in (sys.base_prefix, sys.base_exec_prefix))
+    sys.path[:] = [path for path in sys.path if path.startswith(prefixes)]
 
 
 def serve(engine: Engine, root: int) -> None:
@@ -256,9 +264,9 @@ def pack(engine: Engine, root: int, reader: Reader) -> Done:
     reader.end()
     with reach(root, parts) as top:
         pieces = porter_pack.Pieces(engine)
-        count = (porter_pack.pack_zip if as_zip else porter_pack.pack_tar)(pieces, top.fd)
+        count, size = (porter_pack.pack_zip if as_zip else porter_pack.pack_tar)(pieces, top.fd)
         pieces.flush()
-        return False, count, pieces.size
+        return False, count, size
 
 
 def unpack(engine: Engine, root: int, reader: Reader) -> Done:

@@ -10,6 +10,7 @@ from .porter_paths import READ_FILE, Failed, leads_outside
 from .wire import MAX_PIECE, PIECE
 
 MOST_DEPTH = 64  # of directories in an archive; each holds one or two descriptors
+PAGE = 4096
 ZIP_LEVEL = 0  # deflate without compression: anything more is slower than the disk it goes to
 
 
@@ -84,10 +85,16 @@ def walk(fd: int, prefix: str = "", depth: int = 1):
                 os.close(opened)
 
 
-def pack_tar(pieces: Pieces, top: int) -> int:
+def in_pages(size: int) -> int:
+    """What so many bytes take where the archive is unpacked, holes included."""
+    return -(-size // PAGE) * PAGE
+
+
+def pack_tar(pieces: Pieces, top: int) -> tuple[int, int]:
+    """How many files, and the space that they take."""
     import tarfile
 
-    count = 0
+    count = space = 0
     for path, status, fd, target in walk(top):
         entry = tarfile.TarInfo(path)
         entry.mode, entry.mtime = status.st_mode & 0o777, max(0, int(status.st_mtime))
@@ -100,18 +107,19 @@ def pack_tar(pieces: Pieces, top: int) -> int:
         pieces.write(entry.tobuf(tarfile.PAX_FORMAT, "utf-8", "surrogateescape"))
         if fd is not None:
             pieces.copy(fd, entry.size)
+            space += in_pages(entry.size)
             pieces.write(bytes(-entry.size % tarfile.BLOCKSIZE))
         count += entry.type != tarfile.DIRTYPE
     pieces.write(bytes(2 * tarfile.BLOCKSIZE))
     pieces.write(bytes(-pieces.size % tarfile.RECORDSIZE))
-    return count
+    return count, space
 
 
-def pack_zip(pieces: Pieces, top: int) -> int:
+def pack_zip(pieces: Pieces, top: int) -> tuple[int, int]:
     """Links are left out: few programs that read a zip know them."""
     import zipfile
 
-    count = 0
+    count = space = 0
     with zipfile.ZipFile(pieces, "w") as archive:
         for path, status, fd, target in walk(top):
             if target is not None:
@@ -129,4 +137,5 @@ def pack_zip(pieces: Pieces, top: int) -> int:
                 while left and (piece := os.read(fd, min(left, MAX_PIECE))):
                     left -= file.write(piece)
             count += 1
-    return count
+            space += in_pages(status.st_size)
+    return count, space
