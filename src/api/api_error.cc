@@ -1,6 +1,7 @@
 #include "api/api_error.h"
 
 #include <boost/json.hpp>
+#include <cerrno>
 
 #include "api/json_text.h"
 #include "base/utf8.h"
@@ -105,9 +106,15 @@ ApiError from_error(const Error& error) {
     case ErrorCode::permission:
     case ErrorCode::timed_out:
     case ErrorCode::protocol:
-    case ErrorCode::system:
     case ErrorCode::internal:
       break;
+    case ErrorCode::system:
+      if (error.system_errno != ENOSPC) break;
+      return {.status = 507,
+              .category = "resource_limit",
+              .code = "disk_full",
+              .message = error.message,
+              .hint = error.hint};
   }
   return {.status = 500,
           .category = "internal",

@@ -14,19 +14,12 @@
 namespace hutch {
 namespace {
 
-constexpr std::string_view kLocalKey = "local";
 constexpr auto kMinute = std::chrono::minutes(1);
+constexpr std::size_t kMostRefusalsNoted = 100;  // in a minute
+constexpr std::size_t kMostAuditEntries = 100'000;
 constexpr auto kLook = std::chrono::milliseconds(200);
 constexpr auto kPause = std::chrono::milliseconds(3);
 constexpr std::int64_t kSecond = 1'000'000'000;
-
-ApiError unauthorized(std::string code, std::string message) {
-  return {.status = 401,
-          .category = "unauthorized",
-          .code = std::move(code),
-          .message = std::move(message),
-          .hint = "Send the header Authorization: Bearer hutch_...; `hutch key create` makes a key."};
-}
 
 std::string_view name_of(Scope scope) {
   return scope == Scope::run ? "run" : scope == Scope::files ? "files" : scope == Scope::admin ? "admin" : "any";
@@ -52,26 +45,6 @@ bool is_own_fault(const LiveRun& run) {
 
 }  // namespace
 
-Caller local_caller() {
-  return {
-      .key = {.id = std::string(kLocalKey), .name = "local", .scopes = {.run = true, .files = true, .admin = true}}};
-}
-
-bool has_scope(const Caller& caller, Scope scope) {
-  switch (scope) {
-    case Scope::none:
-    case Scope::any:
-      return true;
-    case Scope::run:
-      return caller.key.scopes.run;
-    case Scope::files:
-      return caller.key.scopes.files;
-    case Scope::admin:
-      return caller.key.scopes.admin;
-  }
-  return false;
-}
-
 Daemon::Daemon(const ServeSettings& how, Engine& engine_, Stores& stores_, std::string version_)
     : settings(how),
       engine(engine_),
@@ -84,6 +57,7 @@ Daemon::Daemon(const ServeSettings& how, Engine& engine_, Stores& stores_, std::
     const bool files = session.settings().persist;
     store_session(session, files ? "files_kept" : "lost");  // what is true of it if we die now
   };
+  hub.on_cpu_used = [this](Session& session, std::uint64_t cpu_us) { charge(session, cpu_us); };
   hub.on_session_ended = [this](Session& session, std::string_view reason) {
     log::info("session ended", {{"session", session.settings().id}, {"reason", std::string(reason)}});
     edits.erase(session.settings().id);
@@ -111,6 +85,8 @@ net::awaitable<void> Daemon::handle(HttpExchange& exchange) {
     if (failed == 500) {
       log::error("request failed", {{"request", exchange.request_id}, {"error", handled.error().message}});
     }
+    const bool of_a_file = handled.error().category == "file_error";
+    if (failed == 401 || (failed == 403 && !of_a_file)) note_refusal(exchange, key_id, handled.error().code);
     if (!exchange.answered()) co_await exchange.answer(to_answer(handled.error(), exchange.request_id));
   }
   const unsigned status = exchange.status;
@@ -150,27 +126,6 @@ Handled Daemon::check_origin(const HttpRequest& request) const {
                                     .hint = "The operator adds origins with serve.origins."});
   }
   return {};
-}
-
-Api<Caller> Daemon::authenticate(const HttpExchange& exchange) {
-  const auto& request = exchange.request();
-  std::string_view presented = request.header("authorization");
-  if (presented.starts_with("Bearer ") || presented.starts_with("bearer ")) {
-    presented.remove_prefix(7);
-  } else if (!presented.empty()) {
-    return std::unexpected(unauthorized("bad_token", "The Authorization header is not of the form `Bearer KEY`."));
-  } else {
-    presented = request.header("x-api-key");
-  }
-  if (presented.empty() && request.from_owner) return local_caller();
-  if (presented.empty()) return std::unexpected(unauthorized("missing_token", "A key is needed."));
-  auto key = stores.keys.find(presented);
-  if (!key) {
-    log::error("keys cannot be read", {{"error", key.error().message}});
-    return std::unexpected(ApiError{.message = "The keys cannot be read."});
-  }
-  if (!*key) return std::unexpected(unauthorized("bad_token", "That key is not known, or was revoked."));
-  return Caller{.key = std::move(**key)};
 }
 
 net::awaitable<Handled> Daemon::dispatch(HttpExchange& exchange, std::string& key_id) {
@@ -223,6 +178,8 @@ net::awaitable<Handled> Daemon::dispatch(HttpExchange& exchange, std::string& ke
   if (found.route->scope != Scope::none) {
     HUTCH_API_TRY(request.caller, authenticate(exchange));
     key_id = request.caller.key.id;
+    exchange.key_id = key_id;
+    exchange.still_known = [this, id = key_id] { return knows(id); };
     if (!has_scope(request.caller, found.route->scope)) {
       co_return std::unexpected(
           ApiError{.status = 403,
@@ -238,72 +195,16 @@ net::awaitable<Handled> Daemon::dispatch(HttpExchange& exchange, std::string& ke
   co_return co_await found.route->handler(request);
 }
 
-double Daemon::budget_used(const Caller& caller) {
-  const auto& limits = caller.key.limits;
-  if (!limits.budget_per_month && !limits.cpu_seconds_per_month) return 0;
-  const auto used = stores.runs.usage(caller.key.id, usage_month(system_now_ns()));
-  if (!used) return 0;
-  double share = 0;
-  if (limits.cpu_seconds_per_month) {
-    share = static_cast<double>(used->cpu_us) / 1e6 / std::max(1.0, static_cast<double>(*limits.cpu_seconds_per_month));
-  }
-  if (limits.budget_per_month && *limits.budget_per_month > 0) {
-    share = std::max(share, used->cost / *limits.budget_per_month);
-  }
-  return share;
-}
-
-Handled Daemon::may_run(const Caller& caller) {
-  const auto refuse = [](std::string code, std::string message, std::chrono::milliseconds after) {
-    return std::unexpected(ApiError{.status = 429,
-                                    .category = "rate_limited",
-                                    .code = std::move(code),
-                                    .message = std::move(message),
-                                    .hint = "Wait as long as Retry-After says.",
-                                    .retry_after = after});
-  };
-  if (stopping_) {
-    return std::unexpected(ApiError{.status = 503,
-                                    .category = "capacity",
-                                    .code = "shutting_down",
-                                    .message = "The daemon is stopping.",
-                                    .retry_after = std::chrono::seconds(2)});
-  }
-  if (const auto full = engine.refusal()) return std::unexpected(from_failure(*full));
-  const auto& limits = caller.key.limits;
-  const std::uint32_t most_at_once = limits.concurrent_runs.value_or(settings.concurrent_runs);
-  if (caller.key.id != kLocalKey && hub.running(caller.key.id) >= most_at_once) {
-    return refuse("too_many_concurrent", "This key has " + std::to_string(most_at_once) + " runs under way already.",
-                  std::chrono::seconds(1));
-  }
-  if (budget_used(caller) >= 1) {
-    return refuse("budget_exhausted", "This key has used up what it may use this month.", std::chrono::hours(1));
-  }
-  const std::uint32_t by_default = public_listener && caller.key.id != kLocalKey ? settings.runs_per_minute : 0;
-  const std::uint32_t per_minute = limits.runs_per_minute.value_or(by_default);
-  if (per_minute == 0) return {};
-  auto& recent = recent_runs_[caller.key.id];
-  const auto now = Clock::now();
-  while (!recent.empty() && recent.front() + kMinute < now) recent.pop_front();
-  if (recent.size() >= per_minute) {
-    return refuse("rate_limited", "This key may start " + std::to_string(per_minute) + " runs a minute.",
-                  std::chrono::duration_cast<std::chrono::milliseconds>(recent.front() + kMinute - now) +
-                      std::chrono::milliseconds(1));
-  }
-  recent.push_back(now);
-  return {};
-}
-
 void Daemon::store_run(LiveRun& run) {
   const std::string status = status_of(run);
+  run.rendered = run_text(run);
+  run.rendered_events = events_text(run);
+  if (run.failure() && run.failure()->retry_after.count() > 0 && !run.stored) return;  // it never was a run
   ++metrics.runs_by_status[status];
   if (is_own_fault(run)) {
     ++metrics.own_failures;
     log::error("run failed", {{"run", run.identity().id}, {"error", run.failure()->error.message}});
   }
-  run.rendered = run_text(run);
-  run.rendered_events = events_text(run);
-  if (run.failure() && run.failure()->retry_after.count() > 0 && !run.stored) return;  // it never was a run
   StoredRun stored{.id = run.identity().id,
                    .key_id = run.identity().key_id,
                    .session_id = run.identity().session_id,
@@ -326,13 +227,7 @@ void Daemon::store_run(LiveRun& run) {
     const double cpu = static_cast<double>(record.usage.cpu_us) / 1e6;
     metrics.cpu_seconds_by_key[stored.key_id] += cpu;
     metrics.cost_by_key[stored.key_id] += cpu * settings.price_per_cpu_second;
-    const auto add = [&](const char* phase, std::uint64_t us) {
-      metrics.phases[phase].add(static_cast<double>(us) / 1e6);
-    };
-    add("setup", record.phases.setup_us);
-    add("execution", record.phases.execution_us);
-    add("collection", record.phases.collection_us);
-    add("total", record.phases.total_us);
+    metrics.add_phases(record.phases, std::chrono::nanoseconds(run.started_ns - run.created_ns));
   }
   run.stored = true;
   if (auto done = stores.runs.finish(stored, settings.price_per_cpu_second); !done) {
@@ -346,7 +241,8 @@ void Daemon::store_session(const Session& session, std::string_view state) {
   for (const auto& [name, value] : how.labels) labels[name] = value;
   boost::json::object environment;
   for (const auto& [name, value] : how.environment) environment[name] = clean_utf8(value);
-  const boost::json::object options{{"limits", limits_object(how.limits)}, {"env", std::move(environment)}};
+  const boost::json::object options{
+      {"limits", limits_object(how.limits)}, {"env", std::move(environment)}, {"unsaved", !session.saved()}};
   const StoredSession stored{.id = how.id,
                              .key_id = how.key_id,
                              .name = how.name,
@@ -405,8 +301,13 @@ void Daemon::restore() {
     session->created_ns = stored.created_ns;
     session->last_used_ns = stored.last_used_ns;
     session->execution_count = stored.execution_count;
+    if (options.is_object() && options.get_object().contains("unsaved") &&
+        options.get_object().at("unsaved") == boost::json::value(true)) {
+      session->note_unsaved();
+    }
     ++restored;
   }
+  hub.remove_orphans();
   log::info("restored",
             {{"interrupted_runs", std::to_string(marked.value_or(0))}, {"sessions", std::to_string(restored)}});
 }
@@ -436,6 +337,13 @@ bool Daemon::tidy() {
     if (removed->size() == RunStore::kMostRemovedAtOnce) return true;
   }
   forget_lost_sessions(now);
+  if (refusals_ > kMostRefusalsNoted) {
+    audit("", "more_refused", "", std::to_string(refusals_ - kMostRefusalsNoted) + " requests");
+  }
+  refusals_ = 0;
+  if (auto kept = stores.audit.keep_newest(kMostAuditEntries); !kept) {
+    log::error("audit log not cut", {{"error", kept.error().message}});
+  }
   next_cleaning_ = Clock::now() + kMinute;
   return false;
 }
@@ -465,9 +373,15 @@ void Daemon::forget_lost_sessions(std::int64_t now_ns) {
 
 void Daemon::audit(const std::string& key_id, std::string_view action, const std::string& target,
                    const std::string& detail) {
-  if (auto kept = stores.runs.audit(system_now_ns(), key_id, action, target, detail); !kept) {
+  if (auto kept = stores.audit.append(system_now_ns(), key_id, action, target, detail); !kept) {
     log::error("audit not stored", {{"error", kept.error().message}});
   }
+}
+
+// Whoever guesses keys is seen, and cannot fill the log.
+void Daemon::note_refusal(const HttpExchange& exchange, const std::string& key_id, const std::string& code) {
+  if (++refusals_ > kMostRefusalsNoted) return;
+  audit(key_id, "request_refused", printable(exchange.request().path.substr(0, 200)), code);
 }
 
 void Daemon::note_begun(std::span<LiveRun* const> runs) {

@@ -5,9 +5,11 @@
 #include <boost/json/value.hpp>
 #include <deque>
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <variant>
 
 #include "api/api_error.h"
 #include "api/http_exchange.h"
@@ -16,6 +18,7 @@
 #include "api/serve_settings.h"
 #include "api/tools/registry.h"
 #include "api/tools/text_edit.h"
+#include "session/audit_log.h"
 #include "session/hub.h"
 #include "session/key_store.h"
 #include "session/result_cache.h"
@@ -33,6 +36,7 @@ struct Stores {
   RunStore runs;
   SessionStore sessions;
   ResultCache cache;
+  AuditLog audit;
 };
 
 // Who asks, as found by its key.
@@ -47,6 +51,9 @@ bool has_scope(const Caller& caller, Scope scope);
 // The limits that a stored session had.
 wire::RunLimits limits_from(const boost::json::value& options, const ServeSettings& settings);
 
+// Whoever watches files holds a copy, so that it is known how many do.
+using WatchToken = std::shared_ptr<const std::monostate>;
+
 class Daemon {
  public:
   Daemon(const ServeSettings& settings, Engine& engine, Stores& stores, std::string version);
@@ -56,7 +63,9 @@ class Daemon {
 
   // Before anything that costs a run: the key's own limits.
   Handled may_run(const Caller& caller);
-  [[nodiscard]] double budget_used(const Caller& caller);  // 1: all of it
+  // Before what costs processor time and is no run: whether the key has any left.
+  Handled may_spend(const Caller& caller);
+  [[nodiscard]] double budget_used(const Key& key);  // 1: all of it
   // So that it is known if we die before it ends.
   void note_begun(std::span<LiveRun* const> runs);
   void note_begun(LiveRun& run) { note_begun(std::array{&run}); }
@@ -75,7 +84,8 @@ class Daemon {
   Stores& stores;
   Hub hub;
   Metrics metrics;
-  std::map<std::string, EditHistory> edits;  // that can be undone, by session
+  std::map<std::string, EditHistory> edits;   // that can be undone, by session
+  std::map<std::string, WatchToken> watches;  // of files, by key
   const ToolRegistry tools;
   const std::string version;
   bool public_listener = false;                     // others than this machine can reach us
@@ -83,16 +93,20 @@ class Daemon {
 
  private:
   Api<Caller> authenticate(const HttpExchange& exchange);
+  bool knows(const std::string& key_id);
   Handled check_origin(const HttpRequest& request) const;
   net::awaitable<Handled> dispatch(HttpExchange& exchange, std::string& key_id);
   void store_run(LiveRun& run);
+  void charge(Session& session, std::uint64_t cpu_us);
   bool tidy();
   bool note_long_runs();
   void forget_lost_sessions(std::int64_t now_ns);
+  void note_refusal(const HttpExchange& exchange, const std::string& key_id, const std::string& code);
   void remove_run_files(const std::string& id) const;
 
   std::map<std::string, std::deque<Clock::time_point>> recent_runs_;  // of the last minute, by key
   Clock::time_point next_cleaning_ = Clock::now();
+  std::size_t refusals_ = 0;  // since the last cleaning
   bool stopping_ = false;
 };
 

@@ -86,8 +86,10 @@ class EngineServer {
 }  // namespace
 
 std::string EngineSettings::identity() const {
-  std::string text = std::to_string(idle_exit.count()) + "/" + std::to_string(wall_ceiling.count());
-  for (const auto number : {most_running, most_waiting, most_sessions, pool_least, pool_most}) {
+  std::string text = std::to_string(idle_exit.count()) + "/" + std::to_string(ceiling.wall.count()) + "/" +
+                     std::to_string(ceiling.memory.count) + "/" + std::to_string(ceiling.scratch.count);
+  for (const auto number :
+       {ceiling.processes, ceiling.cpu_percent, most_running, most_waiting, most_sessions, pool_least, pool_most}) {
     text += "/" + std::to_string(number);
   }
   return text;

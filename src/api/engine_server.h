@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/result.h"
+#include "sandbox/limits.h"
 
 namespace hutch {
 
@@ -16,8 +17,8 @@ struct EngineSettings {
   std::uint32_t most_sessions = 1'000;
   std::uint32_t pool_least = 1;
   std::uint32_t pool_most = 8;
-  std::chrono::milliseconds wall_ceiling = std::chrono::seconds(300);
-  [[nodiscard]] std::string identity() const;
+  LimitCeiling ceiling = LimitCeiling::of_this_machine();  // of what a request may ask for
+  [[nodiscard]] std::string identity() const;              // an engine with another one is not used
 };
 
 // Returns when the engine has left; what it made is gone by then.

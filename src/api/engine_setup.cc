@@ -71,7 +71,7 @@ EngineOptions engine_options(const EngineSettings& settings, std::vector<Templat
   const std::uint32_t cores = std::max(std::thread::hardware_concurrency(), 1U);
   const std::uint32_t running = settings.most_running > 0 ? settings.most_running : kRunsPerCore * cores;
   return {.templates = std::move(templates),
-          .ceiling = {.wall = settings.wall_ceiling},
+          .ceiling = settings.ceiling,
           .admission = {.most_running = running, .most_waiting = settings.most_waiting, .backlog = running},
           .most_sessions = settings.most_sessions,
           .pool = {.least = settings.pool_least, .most = settings.pool_most, .cores = cores}};

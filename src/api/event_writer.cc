@@ -10,6 +10,7 @@ namespace hutch {
 namespace {
 
 constexpr auto kSilence = std::chrono::seconds(15);
+constexpr auto kLook = std::chrono::seconds(2);  // at whether the key still counts
 constexpr std::size_t kMostAtOnce = 256U << 10;
 
 std::string framed(std::string_view name, std::uint64_t number, std::string_view text, Accepts format) {
@@ -31,7 +32,13 @@ net::awaitable<void> write_events(HttpExchange& exchange, [[maybe_unused]] std::
   }
   if (exchange.request().method == Method::head) co_return;
   after = std::min(after, stream.last());
+  auto next_look = Clock::now() + kLook;
+  auto last_word = Clock::now();
   for (;;) {
+    if (Clock::now() >= next_look) {
+      if (!exchange.still_allowed()) break;
+      next_look = Clock::now() + kLook;
+    }
     std::string batch;
     if (stream.first() > after + 1) {
       batch += framed("gap", stream.first() - 1, gap_text(after + 1, stream.first() - 1), format);
@@ -43,11 +50,11 @@ net::awaitable<void> write_events(HttpExchange& exchange, [[maybe_unused]] std::
     }
     if (batch.empty() && stream.closed()) break;
     if (batch.empty()) {
-      const auto deadline = Clock::now() + kSilence;
-      co_await stream.wait_beyond(after, deadline);
-      if (stream.last() > after || stream.closed()) continue;
+      co_await stream.wait_beyond(after, next_look);
+      if (stream.last() > after || stream.closed() || Clock::now() < last_word + kSilence) continue;
       batch = lines ? "\n" : ": still here\n\n";
     }
+    last_word = Clock::now();
     if (!co_await exchange.write(batch)) co_return;
   }
   co_await exchange.end();

@@ -10,7 +10,7 @@
 
 namespace hutch {
 
-// Until the stream is closed or the reader is gone. `owner` keeps the stream alive.
+// Until the stream is closed, the reader is gone or its key is revoked. `owner` keeps the stream alive.
 net::awaitable<void> write_events(HttpExchange& exchange, std::shared_ptr<void> owner, EventStream& stream,
                                   std::uint64_t after, Accepts format);
 // Where a reader wants to go on: `after`, or Last-Event-ID.

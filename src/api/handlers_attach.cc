@@ -14,12 +14,14 @@ namespace {
 
 namespace json = boost::json;
 
-constexpr auto kLook = std::chrono::seconds(30);
+constexpr auto kLook = std::chrono::seconds(2);  // at whether the key still counts
+constexpr const char* kRevoked = "the key was revoked";
 
 // Shared by the two directions; whichever ends first ends the other.
 struct Attached {
   std::unique_ptr<WebSocket> socket;
   std::shared_ptr<Session> session;
+  std::function<bool()> still_known;  // the key
   bool over = false;
 };
 
@@ -35,7 +37,15 @@ std::string refusal(const Request& request, const json::value& id, const ApiErro
 net::awaitable<void> tell_events(std::shared_ptr<Attached> attached, std::uint64_t after) {
   EventStream& stream = attached->session->events();
   after = std::min(after, stream.last());
+  auto next_look = Clock::now() + kLook;
   while (!attached->over) {
+    if (Clock::now() >= next_look) {
+      if (!attached->still_known()) {
+        co_await attached->socket->refuse(kRevoked);
+        break;
+      }
+      next_look = Clock::now() + kLook;
+    }
     if (stream.first() > after + 1) {
       if (!co_await attached->socket->send(gap_text(after + 1, stream.first() - 1))) break;
       after = std::max(after, stream.first() - 1);
@@ -47,7 +57,7 @@ net::awaitable<void> tell_events(std::shared_ptr<Attached> attached, std::uint64
       continue;
     }
     if (stream.closed()) break;
-    co_await stream.wait_beyond(after, Clock::now() + kLook);
+    co_await stream.wait_beyond(after, next_look);
   }
   attached->over = true;
   attached->socket->close();
@@ -114,12 +124,17 @@ net::awaitable<Handled> attach_session(Request& request) {
   }
   auto attached = std::make_shared<Attached>();
   attached->session = std::move(session);
+  attached->still_known = request.exchange.still_known;
   attached->socket = co_await request.exchange.upgrade();
   if (!attached->socket) co_return Handled{};
   net::co_spawn(request.daemon.engine.executor(), tell_events(attached, asked), net::detached);
   while (!attached->over) {
     const auto text = co_await attached->socket->receive();
     if (!text) break;
+    if (!attached->still_known()) {
+      co_await attached->socket->refuse(kRevoked);
+      break;
+    }
     attached->session->touch();
     boost::system::error_code failed;
     json::parse_options options;

@@ -26,7 +26,16 @@ namespace {
 namespace json = boost::json;
 
 constexpr std::uint32_t kMostUnpacked = 10'000;
-constexpr auto kWatchInterval = std::chrono::milliseconds(250);
+constexpr Clock::duration kWatchInterval = std::chrono::milliseconds(250);
+constexpr int kWatchPause = 10;   // times what the last look took: large directories are looked at less often
+constexpr long kMostWatches = 8;  // of a key at once
+
+ApiError upload_too_large() {
+  return {.status = 413,
+          .category = "invalid_request",
+          .code = "too_large",
+          .message = "The upload is larger than this daemon takes."};
+}
 
 // The body, piece by piece; how it ended.
 net::awaitable<Api<wire::PorterDone>> send_body(Request& request, Porter& porter) {
@@ -48,10 +57,7 @@ net::awaitable<Api<wire::PorterDone>> send_body(Request& request, Porter& porter
       co_await porter.send(wire::PorterTask::abort, wire::PorterNothing{});
       auto outcome = co_await porter.outcome();
       if (outcome) {
-        co_return std::unexpected(ApiError{.status = 413,
-                                           .category = "invalid_request",
-                                           .code = "too_large",
-                                           .message = "The upload is larger than this daemon takes."});
+        co_return std::unexpected(upload_too_large());
       }
       co_return std::unexpected(from_refusal(outcome.error()));
     }
@@ -75,7 +81,8 @@ net::awaitable<Handled> send_archive(Request& request, std::shared_ptr<Session> 
   const bool tar = format == wire::ArchiveFormat::tar;
   const std::string name = (path.empty() ? "workspace" : path) + (tar ? ".tar" : ".zip");
   const Answer head{.content_type = tar ? "application/x-tar" : "application/zip",
-                    .headers = {{"Content-Disposition", html_free_filename(name)}}};
+                    .headers = {{"Content-Disposition", html_free_filename(name)},
+                                {"Content-Security-Policy", "sandbox; default-src 'none'"}}};
   if (request.exchange.request().method == Method::head) {
     co_await request.exchange.begin(head, std::nullopt);
     co_return Handled{};
@@ -89,18 +96,37 @@ net::awaitable<Handled> send_archive(Request& request, std::shared_ptr<Session> 
     auto outcome = co_await porter->outcome();
     if (!outcome) co_return std::unexpected(from_refusal(outcome.error()));
   }
-  bool reading = co_await request.exchange.begin(head, std::nullopt);
-  while (piece) {  // to its end, also when nobody reads: the porter is needed again
-    if (reading) reading = co_await request.exchange.write(*piece);
+  if (!co_await request.exchange.begin(head, std::nullopt)) co_return Handled{};
+  while (piece) {
+    // Where nobody reads, a porter in the middle of its work is not given back: it ends, and the next one is new.
+    if (!co_await request.exchange.write(*piece)) co_return Handled{};
     piece = co_await porter->next_piece();
   }
   const bool whole = (co_await porter->outcome()).has_value();
-  if (reading && whole) co_await request.exchange.end();  // without it the client knows that something is missing
+  if (whole) co_await request.exchange.end();  // without it the client knows that something is missing
   co_return Handled{};
+}
+
+// Held while a watch is open; nothing when the key has as many as it may.
+WatchToken begin_watch(Request& request) {
+  auto& token = request.daemon.watches[request.caller.key.id];
+  if (!token) token = std::make_shared<std::monostate>();
+  return token.use_count() > kMostWatches ? nullptr : token;  // the daemon holds one, too
+}
+
+ApiError too_many_watches() {
+  return {.status = 429,
+          .category = "rate_limited",
+          .code = "too_many_concurrent",
+          .message = "This key has " + std::to_string(kMostWatches) + " watches open.",
+          .hint = "End one, or watch a directory above: a watch tells of everything below.",
+          .retry_after = std::chrono::seconds(5)};
 }
 
 // By looking again and again: the sandbox has no way to tell, and a few stats are cheap.
 net::awaitable<Handled> watch(Request& request, std::shared_ptr<Session> session) {
+  const auto held = begin_watch(request);
+  if (!held) co_return std::unexpected(too_many_watches());
   const auto format = parse_accept(request.exchange.request().header("accept"), Accepts::ndjson);
   const bool events = format == Accepts::event_stream;
   if (!co_await request.exchange.begin({.content_type = events ? "text/event-stream" : "application/x-ndjson"},
@@ -110,10 +136,15 @@ net::awaitable<Handled> watch(Request& request, std::shared_ptr<Session> session
   if (request.exchange.request().method == Method::head) co_return Handled{};
   const std::string prefix = request.parameters[1].empty() ? "" : request.parameters[1] + "/";
   FileStamps known;
-  const auto look = [&request, &known](Session& at) -> net::awaitable<Collection> {
+  Clock::duration look_took{};
+  const auto look = [&](Session& at) -> net::awaitable<Collection> {
+    const auto began = Clock::now();
     const UniqueFd workspace = at.share_workspace();
-    co_return co_await request.daemon.engine.workers().run(
+    auto changed = co_await request.daemon.engine.workers().run(
+        Workers::owner_of(request.caller.key.id),
         [&workspace, &known] { return collect_changes(workspace.get(), known, Look::stamps, Bytes{0}); });
+    look_took = Clock::now() - began;
+    co_return changed;
   };
   co_await look(*session);
   net::steady_timer timer(request.daemon.engine.executor());
@@ -123,8 +154,9 @@ net::awaitable<Handled> watch(Request& request, std::shared_ptr<Session> session
   const std::string hello = R"({"seq":0,"type":"watching"})";
   bool open =
       co_await request.exchange.write(events ? "id: 0\nevent: watching\ndata: " + hello + "\n\n" : hello + "\n");
-  while (open && session->has_sandbox() && !request.daemon.stopping()) {
-    timer.expires_after(kWatchInterval);
+  while (open && session->has_sandbox() && !request.daemon.stopping() && !request.exchange.client_gone() &&
+         request.exchange.still_allowed()) {
+    timer.expires_after(std::max(kWatchInterval, kWatchPause * look_took));
     co_await timer.async_wait(net::redirect_error(net::use_awaitable, ignored));
     session->touch();
     std::string text;
@@ -149,53 +181,101 @@ net::awaitable<Handled> watch(Request& request, std::shared_ptr<Session> session
   co_return Handled{};
 }
 
-net::awaitable<Handled> receive_forms(Request& request, std::shared_ptr<Session> session) {
-  auto parser = MultipartParser::from_content_type(request.exchange.request().header("content-type"));
-  if (!parser) co_return std::unexpected(bad_request(parser.error().message));
-  const std::string prefix = request.parameters[1].empty() ? "" : request.parameters[1] + "/";
-  HUTCH_API_TRY(auto porter, co_await PorterLoan::take(session));
-  json::array entries;
-  std::string writing;  // the file that is being received
-  const auto give_up = [&](ApiError error) -> net::awaitable<Handled> {
-    if (!writing.empty()) {
-      co_await porter->send(wire::PorterTask::abort, wire::PorterNothing{});
-      std::ignore = co_await porter->outcome();
+// The files of a form, stored one after the other.
+class FormUpload {
+ public:
+  FormUpload(Request& request, std::shared_ptr<Session> session, PorterLoan porter, MultipartParser parser)
+      : request_(request), session_(std::move(session)), porter_(std::move(porter)), parser_(std::move(parser)) {}
+
+  // All of them. When one fails, those before it stay, and the error says how many.
+  net::awaitable<Handled> receive() {
+    auto received = co_await receive_parts();
+    if (!received && !writing_.empty()) {
+      co_await porter_->send(wire::PorterTask::abort, wire::PorterNothing{});
+      std::ignore = co_await porter_->outcome();
     }
-    co_return std::unexpected(std::move(error));
-  };
-  for (;;) {
-    const auto piece = co_await request.exchange.read_some();
-    if (!piece) co_return co_await give_up(bad_request("The upload broke off; the last file was not stored."));
-    if (piece->empty()) break;
-    parser->feed(*piece);
+    if (stored_ > 0) co_await note_change(*session_);
+    if (!received && stored_ > 0) {
+      received.error().message += " Stored before that: " + std::to_string(stored_) + " of its files.";
+    }
+    co_return received;
+  }
+  json::array take_entries() { return std::move(entries_); }
+
+ private:
+  net::awaitable<Handled> receive_parts() {
+    std::uint64_t total = 0;
     for (;;) {
-      auto event = parser->next();
-      if (!event) co_return co_await give_up(bad_request(event.error().message));
-      if (!*event) break;
-      if (auto* begin = std::get_if<PartBegin>(&**event)) {
-        if (!begin->file_name) co_return co_await give_up(bad_request("Every part must be a file, with a filename."));
-        const std::string path = prefix + *begin->file_name;
-        if (auto checked = check_path(path, false); !checked) co_return co_await give_up(checked.error());
-        co_await porter->send(wire::PorterTask::write, wire::WriteFile{.path = path});
-        writing = path;
-      } else if (auto* data = std::get_if<PartData>(&**event)) {
-        if (!co_await porter->send_data(data->bytes)) {
-          co_await porter->send(wire::PorterTask::abort, wire::PorterNothing{});
-          auto outcome = co_await porter->outcome();
-          co_return std::unexpected(from_refusal(outcome ? Porter::Refusal{.code = "io_error"} : outcome.error()));
-        }
+      const auto piece = co_await request_.exchange.read_some();
+      if (!piece) co_return std::unexpected(bad_request("The upload broke off; the last file was not stored."));
+      if (piece->empty()) break;
+      total += piece->size();
+      if (total > request_.daemon.settings.most_upload) co_return std::unexpected(upload_too_large());
+      parser_.feed(*piece);
+      HUTCH_API_CHECK(co_await take_events());
+    }
+    if (auto whole = parser_.finish(); !whole) co_return std::unexpected(bad_request(whole.error().message));
+    co_return Handled{};
+  }
+
+  net::awaitable<Handled> take_events() {
+    for (;;) {
+      auto event = parser_.next();
+      if (!event) co_return std::unexpected(bad_request(event.error().message));
+      if (!*event) co_return Handled{};
+      if (const auto* begin = std::get_if<PartBegin>(&**event)) {
+        HUTCH_API_CHECK(co_await begin_file(*begin));
+      } else if (const auto* data = std::get_if<PartData>(&**event)) {
+        if (!co_await porter_->send_data(data->bytes)) co_return co_await end_file(wire::PorterTask::abort);
       } else if (std::holds_alternative<PartEnd>(**event)) {
-        co_await porter->send(wire::PorterTask::end, wire::PorterNothing{});
-        auto outcome = co_await porter->outcome();
-        if (!outcome) co_return std::unexpected(from_refusal(outcome.error()));
-        if (auto info = describe_file(*session, std::exchange(writing, {}))) entries.push_back(std::move(*info));
-        session->note_files_changed();
+        HUTCH_API_CHECK(co_await end_file(wire::PorterTask::end));
       }
     }
   }
-  if (auto whole = parser->finish(); !whole) co_return co_await give_up(bad_request(whole.error().message));
-  co_await note_change(*session);
-  co_await request.exchange.answer({.status = 201, .body = json_text(json::object{{"entries", std::move(entries)}})});
+
+  net::awaitable<Handled> begin_file(const PartBegin& part) {
+    if (!part.file_name) co_return std::unexpected(bad_request("Every part must be a file, with a filename."));
+    const auto& directory = request_.parameters[1];
+    std::string path = directory.empty() ? *part.file_name : directory + "/" + *part.file_name;
+    HUTCH_API_CHECK(check_path(path, false));
+    co_await porter_->send(wire::PorterTask::write, wire::WriteFile{.path = path});
+    writing_ = std::move(path);
+    co_return Handled{};
+  }
+
+  // `abort`: it was refused in the middle, and the outcome says why.
+  net::awaitable<Handled> end_file(wire::PorterTask how) {
+    const std::string path = std::exchange(writing_, {});
+    co_await porter_->send(how, wire::PorterNothing{});
+    auto outcome = co_await porter_->outcome();
+    if (!outcome) co_return std::unexpected(from_refusal(outcome.error()));
+    if (how == wire::PorterTask::abort) co_return std::unexpected(from_refusal({.code = "io_error", .message = {}}));
+    ++stored_;
+    session_->note_files_changed();
+    if (auto info = describe_file(*session_, path)) entries_.push_back(std::move(*info));
+    co_return Handled{};
+  }
+
+  Request& request_;
+  std::shared_ptr<Session> session_;
+  PorterLoan porter_;
+  MultipartParser parser_;
+  json::array entries_;
+  std::size_t stored_ = 0;
+  std::string writing_;  // the file that is being received
+};
+
+net::awaitable<Handled> receive_forms(Request& request, std::shared_ptr<Session> session) {
+  auto parser = MultipartParser::from_content_type(request.exchange.request().header("content-type"));
+  if (!parser) co_return std::unexpected(bad_request(parser.error().message));
+  if (request.exchange.request().length.value_or(0) > request.daemon.settings.most_upload) {
+    co_return std::unexpected(upload_too_large());
+  }
+  HUTCH_API_TRY(auto porter, co_await PorterLoan::take(session));
+  FormUpload upload(request, std::move(session), std::move(porter), std::move(*parser));
+  HUTCH_API_CHECK(co_await upload.receive());
+  co_await request.exchange.answer(
+      {.status = 201, .body = json_text(json::object{{"entries", upload.take_entries()}})});
   co_return Handled{};
 }
 
@@ -221,11 +301,12 @@ net::awaitable<Handled> get_file(Request& request) {
   if (watched) co_return co_await watch(request, session);
   if (directory) {
     const UniqueFd workspace = session->share_workspace();
-    auto text = co_await request.daemon.engine.workers().run([&workspace, &path, recursive] {
-      auto listing = list_directory(workspace.get(), path, recursive ? kDeepestListing : 1);
-      return json_text(
-          json::object{{"path", path}, {"entries", std::move(listing.entries)}, {"truncated", listing.truncated}});
-    });
+    auto text = co_await request.daemon.engine.workers().run(
+        Workers::owner_of(request.caller.key.id), [&workspace, &path, recursive] {
+          auto listing = list_directory(workspace.get(), path, recursive ? kDeepestListing : 1);
+          return json_text(
+              json::object{{"path", path}, {"entries", std::move(listing.entries)}, {"truncated", listing.truncated}});
+        });
     co_await request.exchange.answer({.body = std::move(text)});
     co_return Handled{};
   }
@@ -243,10 +324,7 @@ net::awaitable<Handled> put_file(Request& request) {
   HUTCH_API_TRY(const bool executable, request.flag("executable"));
   HUTCH_API_CHECK(check_path(path, archive.has_value()));
   if (request.exchange.request().length.value_or(0) > request.daemon.settings.most_upload) {
-    co_return std::unexpected(ApiError{.status = 413,
-                                       .category = "invalid_request",
-                                       .code = "too_large",
-                                       .message = "The upload is larger than this daemon takes."});
+    co_return std::unexpected(upload_too_large());
   }
   HUTCH_API_TRY(const auto session, co_await open_session(request));
   HUTCH_API_TRY(auto porter, co_await PorterLoan::take(session));

@@ -34,6 +34,7 @@ ApiError no_answer(std::string_view message) {
 
 net::awaitable<Api<json::object>> ask(Request& request, wire::Ask question) {
   HUTCH_API_TRY(const auto session, find_session(request));
+  HUTCH_API_CHECK(request.daemon.may_spend(request.caller));  // objects of the program answer
   const auto answer = co_await session->ask(std::move(question));
   if (!answer) {
     if (answer.error().code == ErrorCode::timed_out) co_return std::unexpected(no_answer("it took too long"));

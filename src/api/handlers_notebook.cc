@@ -48,7 +48,7 @@ Api<NotebookAsked> read_asked(json::object body, const Daemon& daemon, const Key
   fields.boolean("hutch_data", hutch_data);
   asked.options.data = hutch_data ? HutchData::keep : HutchData::leave_out;
   double timeout = 0;
-  const double most = static_cast<double>(daemon.settings.engine.wall_ceiling.count()) / 1000.0;
+  const double most = static_cast<double>(daemon.settings.engine.ceiling.wall.count()) / 1000.0;
   if (fields.number("timeout", timeout, 0.1, most)) {
     asked.timeout = std::chrono::milliseconds(static_cast<std::int64_t>(timeout * 1000));
   }
@@ -78,7 +78,7 @@ net::awaitable<Handled> run_cells(Request& request, Session& session, NotebookRu
                                   std::optional<std::chrono::milliseconds> timeout) {
   Daemon& daemon = request.daemon;
   while (auto source = run.next()) {
-    if (run.cells_run() > 0 && (daemon.stopping() || daemon.budget_used(request.caller) >= 1)) {
+    if (run.cells_run() > 0 && (daemon.stopping() || daemon.budget_used(request.caller.key) >= 1)) {
       HUTCH_API_CHECK(daemon.may_run(request.caller));
     }
     auto cell = daemon.hub.run_in(session, {.what = {.code = std::move(*source)}, .timeout = timeout});
@@ -103,6 +103,7 @@ net::awaitable<Handled> run_notebook(Request& request) {
   HUTCH_API_CHECK(daemon.may_run(request.caller));
   const auto began = Clock::now();
   HUTCH_API_TRY(const auto session, co_await start_session(daemon, request.caller, std::move(asked.session)));
+  asked.options.most_outputs = kMostNotebookEvents;
   NotebookRun run(std::move(asked.notebook), asked.options);
   auto stopped = co_await run_cells(request, *session, run, asked.timeout);
   co_await daemon.hub.end_session(session, "its notebook is over");

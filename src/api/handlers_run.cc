@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
+#include <map>
 
 #include "api/base64.h"
 #include "api/event_writer.h"
@@ -32,6 +34,43 @@ const std::string& fingerprint_of(Daemon& daemon, const std::string& name) {
   return found == templates.end() ? none : found->fingerprint;
 }
 
+bool was_cut(const json::object& record, const std::string& stream) {
+  const auto* truncated = record.if_contains("truncated");
+  const auto* cut =
+      truncated != nullptr && truncated->is_object() ? truncated->get_object().if_contains(stream) : nullptr;
+  return cut != nullptr && cut->is_bool() && cut->get_bool();
+}
+
+// The files and logs of the first run, under the name of another too. False when one of them is not there any more.
+bool share_leftovers(const std::filesystem::path& directory, const std::string& first, const std::string& id,
+                     const json::object& record) {
+  std::error_code failed;
+  const auto share = [&](const std::string& name) {
+    std::filesystem::create_hard_link(directory / (first + name), directory / (id + name), failed);
+    return !failed;
+  };
+  for (const std::string stream : {"stdout", "stderr"}) {
+    if (was_cut(record, stream) && !share("." + stream)) return false;
+  }
+  const auto& files = record.at("files").as_array();
+  if (!files.empty()) std::filesystem::create_directory(directory / (id + ".files"), failed);
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    const bool expected = files[i].as_object().at("sha256").is_string();  // else there may never have been a content
+    if (!share(".files/" + std::to_string(i)) && expected) return false;
+  }
+  return true;
+}
+
+void rename_logs(json::object& full_log, const std::string& first, const std::string& id) {
+  for (const char* stream : {"stdout", "stderr"}) {
+    auto* link = full_log[stream].if_string();
+    if (link == nullptr) continue;
+    std::string text(*link);
+    if (const auto at = text.find(first); at != std::string::npos) text.replace(at, first.size(), id);
+    *link = text;
+  }
+}
+
 // The same answer under a new name, with the files of the first.
 net::awaitable<bool> answer_from_cache(Request& request, const std::string& digest) {
   Daemon& daemon = request.daemon;
@@ -47,15 +86,14 @@ net::awaitable<bool> answer_from_cache(Request& request, const std::string& dige
   auto& record = parsed.get_object();
   const std::string first(record["execution_id"].as_string());
   const std::string id = random_id("exe");
-  std::error_code missing;
-  const auto& directory = daemon.settings.caps.directory;
-  if (!record["files"].as_array().empty()) {
-    std::filesystem::create_directory(directory / (id + ".files"), missing);
-    for (const auto& file : std::filesystem::directory_iterator(directory / (first + ".files"), missing)) {
-      std::filesystem::create_hard_link(file.path(), directory / (id + ".files") / file.path().filename(), missing);
+  std::error_code ignored;
+  if (!share_leftovers(daemon.settings.caps.directory, first, id, record)) {
+    for (const char* suffix : {".stdout", ".stderr", ".files"}) {
+      std::filesystem::remove_all(daemon.settings.caps.directory / (id + suffix), ignored);
     }
-    if (missing) co_return false;  // gone meanwhile: run it again
+    co_return false;  // something is gone meanwhile: run it again
   }
+  if (record["full_log"].is_object()) rename_logs(record["full_log"].get_object(), first, id);
   const std::int64_t now = system_now_ns();
   record["execution_id"] = id;
   record["cached"] = true;
@@ -76,6 +114,50 @@ net::awaitable<bool> answer_from_cache(Request& request, const std::string& dige
   ++daemon.metrics.cache_hits;
   co_await request.exchange.answer({.body = with_field(stored.record, "events", stored.events)});
   co_return true;
+}
+
+ApiError unknown_before() { return bad_request("before must be the id of a run that is kept"); }
+
+// Of a key, newest first. What is stored of them is as old as their beginning.
+Api<json::array> under_way(Daemon& daemon, const std::string& key_id, const RunFilter& filter) {
+  using Place = std::pair<std::int64_t, std::string>;
+  std::optional<Place> before;
+  if (!filter.before.empty()) {
+    const auto run = daemon.hub.find_run(filter.before, key_id);
+    const auto stored = daemon.stores.runs.get(filter.before, key_id);
+    if (!run && (!stored || !*stored)) return std::unexpected(unknown_before());
+    before = Place(run ? run->created_ns : (*stored)->created_ns, filter.before);
+  }
+  std::map<Place, json::object, std::greater<>> found;
+  daemon.hub.for_each_run([&](LiveRun& run) {
+    const Place place(run.created_ns, run.identity().id);
+    if (run.identity().key_id != key_id || status_of(run) != filter.status || (before && place >= *before)) return;
+    if (!filter.session_id.empty() && run.identity().session_id != filter.session_id) return;
+    found.emplace(place, summary_of(run));
+  });
+  json::array runs;
+  for (auto& [place, run] : found) {
+    if (runs.size() < filter.limit) runs.push_back(std::move(run));
+  }
+  return runs;
+}
+
+// Those under way are stored first, so that each has its place among the others.
+Api<json::array> stored_with_live(Daemon& daemon, const std::string& key_id, const RunFilter& filter) {
+  std::vector<LiveRun*> begun;
+  daemon.hub.for_each_run([&](LiveRun& run) {
+    if (run.stage() != RunStage::finished && run.identity().key_id == key_id) begun.push_back(&run);
+  });
+  daemon.note_begun(begun);
+  const auto stored = daemon.stores.runs.list(key_id, filter);
+  if (!stored && stored.error().code == ErrorCode::invalid_argument) return std::unexpected(unknown_before());
+  if (!stored) return std::unexpected(ApiError{.message = "The runs cannot be read."});
+  json::array runs;
+  for (const auto& run : *stored) {
+    const auto live = daemon.hub.find_run(run.id, key_id);
+    runs.push_back(live && live->stage() != RunStage::finished ? summary_of(*live) : summary_of(run));
+  }
+  return runs;
 }
 
 }  // namespace
@@ -101,11 +183,21 @@ net::awaitable<Handled> answer_run(Request& request, std::shared_ptr<LiveRun> ru
   co_return Handled{};
 }
 
+namespace {
+
+// The body is gone before the run waits for a place.
+net::awaitable<Api<OneShotAsked>> read_run(Request& request) {
+  const auto& settings = request.daemon.settings;
+  HUTCH_API_TRY(const auto body, co_await read_json(request.exchange, settings.most_body));
+  co_return read_one_shot(body, settings, request.caller.key);
+}
+
+}  // namespace
+
 net::awaitable<Handled> post_run(Request& request) {
   Daemon& daemon = request.daemon;
   HUTCH_API_CHECK(request.only({}));
-  HUTCH_API_TRY(const auto body, co_await read_json(request.exchange, daemon.settings.most_body));
-  HUTCH_API_TRY(auto asked, read_one_shot(body, daemon.settings, request.caller.key));
+  HUTCH_API_TRY(auto asked, co_await read_run(request));
   HUTCH_API_CHECK(daemon.may_run(request.caller));
   std::string digest;
   const auto format = parse_accept(request.exchange.request().header("accept"));
@@ -131,7 +223,7 @@ net::awaitable<Handled> list_runs_of(Request& request, std::string session_id) {
   const auto& key_id = request.caller.key.id;
   HUTCH_API_TRY(const auto limit, request.number("limit", 20, 100));
   if (limit == 0) co_return std::unexpected(bad_request("limit must be from 1 to 100"));
-  RunFilter filter{.session_id = std::move(session_id), .limit = limit};
+  RunFilter filter{.session_id = std::move(session_id), .limit = limit + 1};  // one more, to know of it
   if (const auto* status = request.find("status")) {
     constexpr std::array<std::string_view, 6> kKnown{"queued", "running", "ok", "error", "timeout", "cancelled"};
     if (std::ranges::find(kKnown, *status) == kKnown.end()) {
@@ -140,26 +232,12 @@ net::awaitable<Handled> list_runs_of(Request& request, std::string session_id) {
     filter.status = *status;
   }
   if (const auto* before = request.find("before")) filter.before = *before;
-  json::array runs;
-  std::vector<std::string> shown;
-  if (filter.before.empty()) {  // what is not stored yet comes first: it is the newest
-    daemon.hub.for_each_run([&](LiveRun& run) {
-      if (run.stored || run.identity().key_id != key_id) return;
-      if (!filter.session_id.empty() && run.identity().session_id != filter.session_id) return;
-      if (!filter.status.empty() && status_of(run) != filter.status) return;
-      runs.push_back(summary_of(run));
-    });
-  }
-  const auto stored = daemon.stores.runs.list(key_id, filter);
-  if (!stored && stored.error().code == ErrorCode::invalid_argument) {
-    co_return std::unexpected(bad_request("before must be the id of a run that is kept"));
-  }
-  if (!stored) co_return std::unexpected(ApiError{.message = "The runs cannot be read."});
-  for (const auto& run : *stored) {
-    if (runs.size() < limit) runs.push_back(summary_of(run));
-  }
-  const bool more = stored->size() == limit;
-  const json::value next = more ? json::value(stored->back().id) : json::value(nullptr);
+  HUTCH_API_TRY(auto runs, filter.status == "queued" || filter.status == "running"
+                               ? under_way(daemon, key_id, filter)
+                               : stored_with_live(daemon, key_id, filter));
+  const bool more = runs.size() > limit;
+  if (more) runs.resize(limit);
+  const json::value next = more ? runs.back().get_object().at("execution_id") : json::value(nullptr);
   co_await request.exchange.answer({.body = json_text(json::object{{"runs", std::move(runs)}, {"next", next}})});
   co_return Handled{};
 }
@@ -240,15 +318,18 @@ std::string record_of(Request& request) {
   return stored && *stored ? (*stored)->record : "";
 }
 
-std::string kept_output(Request& request, const std::string& stream) {
+// What the run itself has of a stream; nothing when that is not all of it.
+std::optional<std::string> whole_output(Request& request, const std::string& stream) {
   boost::system::error_code failed;
-  const auto record = json::parse(record_of(request), failed);
-  if (failed || !record.is_object()) return "";
-  const auto* encoded = record.get_object().if_contains(stream + "_base64");
+  const auto parsed = json::parse(record_of(request), failed);
+  if (failed || !parsed.is_object()) return "";
+  const auto& record = parsed.get_object();
+  if (was_cut(record, stream)) return std::nullopt;
+  const auto* encoded = record.if_contains(stream + "_base64");
   if (encoded != nullptr && encoded->is_string()) {
     return base64_decode(std::string_view(encoded->get_string())).value_or("");
   }
-  const auto* text = record.get_object().if_contains(stream);
+  const auto* text = record.if_contains(stream);
   return text != nullptr && text->is_string() ? std::string(text->get_string()) : "";
 }
 
@@ -259,12 +340,17 @@ net::awaitable<Handled> show_log(Request& request) {
   if (stream != nullptr && *stream != "stdout" && *stream != "stderr") {
     co_return std::unexpected(bad_request("stream must be stdout or stderr"));
   }
-  const std::string name = request.parameters[0] + "." + (stream == nullptr ? "stdout" : *stream);
+  const std::string which = stream == nullptr ? "stdout" : *stream;
+  const std::string name = request.parameters[0] + "." + which;
   UniqueFd file{::open((request.daemon.settings.caps.directory / name).c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW)};
-  if (!file) {  // nothing was cut off: all of it is in the run itself
-    const std::string text = kept_output(request, stream == nullptr ? "stdout" : *stream);
+  if (!file) {
+    const auto text = whole_output(request, which);
+    if (!text) {
+      co_return std::unexpected(
+          file_error(404, "file_not_found", "The log is not kept any more; the run itself has the beginning of it."));
+    }
     file.reset(::memfd_create("log", MFD_CLOEXEC));
-    if (!file || ::write(file.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size())) {
+    if (!file || ::write(file.get(), text->data(), text->size()) != static_cast<ssize_t>(text->size())) {
       co_return std::unexpected(ApiError{.message = "The log cannot be read."});
     }
   }

@@ -4,7 +4,9 @@
 #include <fstream>
 
 #include "api/json_text.h"
+#include "api/record_json.h"
 #include "api/routes.h"
+#include "base/utf8.h"
 
 namespace hutch {
 namespace {
@@ -93,6 +95,29 @@ net::awaitable<Handled> show_status(Request& request) {
   co_return Handled{};
 }
 
+net::awaitable<Handled> show_audit(Request& request) {
+  HUTCH_API_CHECK(request.only({"limit", "before"}));
+  HUTCH_API_TRY(const auto limit, request.number("limit", 100, 1'000));
+  HUTCH_API_TRY(const auto before, request.number("before", 0, ~0ULL >> 1));
+  if (limit == 0) co_return std::unexpected(bad_request("limit must be from 1 to 1000"));
+  auto entries = request.daemon.stores.audit.list(static_cast<std::int64_t>(before), limit + 1);
+  if (!entries) co_return std::unexpected(ApiError{.message = "The audit log cannot be read."});
+  const bool more = entries->size() > limit;
+  if (more) entries->pop_back();
+  json::array shown;
+  for (const auto& entry : *entries) {
+    shown.push_back(json::object{{"number", entry.sequence},
+                                 {"time", timestamp(entry.time_ns)},
+                                 {"key", entry.key_id.empty() ? json::value(nullptr) : json::value(entry.key_id)},
+                                 {"action", entry.action},
+                                 {"target", entry.target},
+                                 {"detail", clean_utf8(entry.detail)}});
+  }
+  const json::value next = more ? json::value(entries->back().sequence) : json::value(nullptr);
+  co_await request.exchange.answer({.body = json_text(json::object{{"entries", std::move(shown)}, {"next", next}})});
+  co_return Handled{};
+}
+
 net::awaitable<Handled> list_templates(Request& request) {
   json::array templates;
   for (const auto& entry : request.daemon.engine.options().templates) {
@@ -113,7 +138,7 @@ net::awaitable<Handled> show_usage(Request& request) {
   if (key.scopes.run) scopes.emplace_back("run");
   if (key.scopes.files) scopes.emplace_back("files");
   if (key.scopes.admin) scopes.emplace_back("admin");
-  const double share = daemon.budget_used(request.caller);
+  const double share = daemon.budget_used(key);
   const json::value warning = share >= 1     ? json::value("What this key may use this month is used up.")
                               : share >= 0.8 ? json::value("More than 80% of what this key may use this month is used.")
                                              : json::value(nullptr);

@@ -38,7 +38,7 @@ Api<std::shared_ptr<Session>> find_session(Daemon& daemon, const Caller& caller,
 
 net::awaitable<Api<std::shared_ptr<Session>>> open_session(Daemon& daemon, const Caller& caller, std::string id) {
   HUTCH_API_TRY(auto session, find_session(daemon, caller, id));
-  if (session->has_sandbox()) co_return session;
+  if (session->has_sandbox() && !session->opening()) co_return session;
   if (auto opened = co_await session->open(); !opened) co_return std::unexpected(from_failure(opened.error()));
   co_return session;
 }
@@ -180,6 +180,7 @@ net::awaitable<Handled> restart_session(Request& request) {
   HUTCH_API_CHECK(request.only({}));
   HUTCH_API_TRY(const auto session, find_session(request));
   if (auto restarted = co_await session->restart(); !restarted) {
+    if (session->state() == SessionState::ended) co_return std::unexpected(session_missing());
     co_return std::unexpected(from_failure(restarted.error()));
   }
   co_await request.exchange.answer({.body = json_text(session_object(*session))});

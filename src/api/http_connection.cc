@@ -238,6 +238,7 @@ net::awaitable<void> serve_connection(HttpStream stream, const HttpServerOptions
     stream.expires_after(options.times.header);
     co_await http::async_read_header(stream, buffer, parser, net::redirect_error(net::use_awaitable, failed));
     Exchange exchange(stream, buffer, parser, options.times, from_owner);
+    exchange.bodies = options.bodies.get();
     if (failed) {
       if (const auto error = unreadable(failed)) {
         stream.expires_after(std::chrono::seconds(5));

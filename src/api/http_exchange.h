@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <expected>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -12,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "api/body_budget.h"
 #include "session/task_group.h"
 
 namespace hutch {
@@ -52,6 +54,7 @@ class WebSocket {
   virtual ~WebSocket() = default;
   virtual net::awaitable<std::optional<std::string>> receive() = 0;  // nothing: it is over
   virtual net::awaitable<bool> send(std::string text) = 0;
+  virtual net::awaitable<void> refuse(std::string reason) = 0;  // says that a rule ends it, and closes
   virtual void close() = 0;
 };
 
@@ -75,9 +78,15 @@ class HttpExchange {
 
   virtual net::awaitable<std::unique_ptr<WebSocket>> upgrade() = 0;  // null when that failed
 
+  // For what lasts: false once the key that was let in has been revoked. Looked up, so not for every byte.
+  [[nodiscard]] bool still_allowed() const { return !still_known || still_known(); }
+  std::function<bool()> still_known;  // set once it is known who asks
+
   std::string request_id;
-  unsigned status = 0;  // that was sent
-  Headers extra;        // that every answer carries
+  std::string key_id;            // of whoever asks, once that is known
+  BodyBudget* bodies = nullptr;  // which its body takes part in; outlives it
+  unsigned status = 0;           // that was sent
+  Headers extra;                 // that every answer carries
 };
 
 }  // namespace hutch

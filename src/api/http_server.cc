@@ -46,23 +46,16 @@ Result<Tcp::endpoint> parse_address(const std::string& text) {
 }  // namespace
 
 struct HttpServer::State : std::enable_shared_from_this<State> {
-  State(net::any_io_executor on, HttpServerOptions how) : executor(on), options(std::move(how)) {}
+  State(net::any_io_executor on, HttpServerOptions how)
+      : executor(on), options(std::move(how)), slots(options.connections) {}
 
   net::any_io_executor executor;
   HttpServerOptions options;
   std::list<Tcp::acceptor> tcp;
   std::list<Local::acceptor> local;
   std::unique_ptr<net::ssl::context> tls;
-  std::size_t connections = 0;
+  ConnectionSlots slots;
   bool stopping = false;
-
-  struct Counted {  // a connection, for as long as it lasts
-    explicit Counted(State& counter) : state(counter) { ++state.connections; }
-    ~Counted() { --state.connections; }
-    Counted(const Counted&) = delete;
-    Counted& operator=(const Counted&) = delete;
-    State& state;
-  };
 
   template <class Acceptor>
   static net::awaitable<void> accept(std::shared_ptr<State> self, Acceptor& acceptor, bool from_owner) {
@@ -84,21 +77,23 @@ struct HttpServer::State : std::enable_shared_from_this<State> {
         owner =
             ::getsockopt(socket.native_handle(), SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.uid == ::geteuid();
       }
-      if (self->connections >= self->options.most_connections) {
-        refuse(socket.native_handle());
+      ConnectionSlots::Peer peer;
+      if constexpr (kIsTcp) peer = ConnectionSlots::peer_of(socket.remote_endpoint(failed).address());
+      if (const auto problem = self->slots.refusal(peer); !problem.empty()) {
+        refuse(socket.native_handle(), problem);
         continue;
       }
-      net::co_spawn(self->executor, serve(self, StreamSocket(std::move(socket)), kIsTcp && self->tls, owner),
+      net::co_spawn(self->executor, serve(self, StreamSocket(std::move(socket)), std::move(peer), owner),
                     net::detached);
     }
   }
 
   // Without reading anything, and without waiting.
-  static void refuse(int socket) {
+  static void refuse(int socket, const std::string& problem) {
     Answer answer = to_answer({.status = 503,
                                .category = "capacity",
                                .code = "no_slots",
-                               .message = "Too many connections.",
+                               .message = problem,
                                .hint = "Use one connection for many requests.",
                                .retry_after = std::chrono::seconds(1)},
                               random_id("req"));
@@ -109,8 +104,10 @@ struct HttpServer::State : std::enable_shared_from_this<State> {
     [[maybe_unused]] const ssize_t sent = ::send(socket, text.data(), text.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
   }
 
-  static net::awaitable<void> serve(std::shared_ptr<State> self, StreamSocket socket, bool secure, bool owner) {
-    const Counted counted(*self);
+  static net::awaitable<void> serve(std::shared_ptr<State> self, StreamSocket socket, ConnectionSlots::Peer peer,
+                                    bool owner) {
+    const bool secure = peer && self->tls;
+    const ConnectionSlots::Taken slot(self->slots, std::move(peer));
     auto transport = secure ? co_await secure_transport(std::move(socket), *self->tls, self->options.times.header)
                             : plain_transport(std::move(socket));
     if (!transport) co_return;
@@ -123,7 +120,7 @@ HttpServer::HttpServer(net::any_io_executor executor, HttpServerOptions options)
 
 HttpServer::~HttpServer() { stop(); }
 
-std::size_t HttpServer::connections() const { return state_->connections; }
+std::size_t HttpServer::connections() const { return state_->slots.taken(); }
 
 Result<void> HttpServer::use_tls(const std::string& certificate, const std::string& key) {
   auto context = std::make_unique<net::ssl::context>(net::ssl::context::tls_server);

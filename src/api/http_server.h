@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "api/connection_slots.h"
 #include "api/http_exchange.h"
 #include "base/result.h"
 
@@ -19,7 +20,8 @@ struct HttpTimes {
 
 struct HttpServerOptions {
   HttpTimes times;
-  std::size_t most_connections = 2'000;
+  ConnectionCaps connections;
+  std::shared_ptr<BodyBudget> bodies = std::make_shared<BodyBudget>();
   std::function<net::awaitable<void>(HttpExchange&)> handle;
 };
 

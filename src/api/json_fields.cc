@@ -102,6 +102,35 @@ Handled JsonFields::finish_loosely() {
   return {};
 }
 
+namespace {
+
+ApiError too_large(std::string message) {
+  return {.status = 413,
+          .category = "invalid_request",
+          .code = "too_large",
+          .message = std::move(message),
+          .hint = "Put large data into files: PUT /v1/sessions/{session}/files/{path}."};
+}
+
+ApiError unreadable(BodyProblem problem) {
+  const bool slow = problem == BodyProblem::too_slow;
+  return {.status = slow ? 408U : 400U,
+          .category = "invalid_request",
+          .code = slow ? "too_slow" : "bad_arguments",
+          .message = slow ? "The body came too slowly." : "The body could not be read."};
+}
+
+ApiError no_memory() {
+  return {.status = 503,
+          .category = "capacity",
+          .code = "no_slots",
+          .message = "Too many large bodies are being read.",
+          .hint = "Put large data into files: PUT /v1/sessions/{session}/files/{path}.",
+          .retry_after = std::chrono::seconds(1)};
+}
+
+}  // namespace
+
 net::awaitable<Api<std::string>> read_json_text(HttpExchange& exchange, std::size_t most) {
   const auto& request = exchange.request();
   const std::string_view type = request.header("content-type");
@@ -113,26 +142,22 @@ net::awaitable<Api<std::string>> read_json_text(HttpExchange& exchange, std::siz
                                        .message = "The body must be JSON.",
                                        .hint = "Send the header Content-Type: application/json."});
   }
-  const ApiError too_large{.status = 413,
-                           .category = "invalid_request",
-                           .code = "too_large",
-                           .message = "The body is larger than " + std::to_string(most) + " bytes.",
-                           .hint = "Put large data into files: PUT /v1/sessions/{session}/files/{path}."};
-  if (request.length && *request.length > most) co_return std::unexpected(too_large);
+  const std::string larger = "The body is larger than " + std::to_string(most) + " bytes.";
+  if (request.length && *request.length > most) co_return std::unexpected(too_large(larger));
+  const auto deadline = Clock::now() + kLongestBody;
+  BodyBudget::Share share(exchange.bodies, exchange.key_id);
   std::string body;
   for (;;) {
     const auto piece = co_await exchange.read_some();
-    if (!piece) {
-      const bool slow = piece.error() == BodyProblem::too_slow;
-      co_return std::unexpected(
-          ApiError{.status = slow ? 408U : 400U,
-                   .category = "invalid_request",
-                   .code = slow ? "too_slow" : "bad_arguments",
-                   .message = slow ? "The body came too slowly." : "The body could not be read."});
-    }
+    if (!piece) co_return std::unexpected(unreadable(piece.error()));
     if (piece->empty()) break;
+    if (body.size() + piece->size() > most) co_return std::unexpected(too_large(larger));
+    if (!share.grow_to(body.size() + piece->size())) co_return std::unexpected(no_memory());
+    if (Clock::now() > deadline) co_return std::unexpected(unreadable(BodyProblem::too_slow));
     body += *piece;
-    if (body.size() > most) co_return std::unexpected(too_large);
+  }
+  if (count_json_values(body) > kMostJsonValues) {
+    co_return std::unexpected(too_large("The body has more than " + std::to_string(kMostJsonValues) + " values."));
   }
   co_return body;
 }

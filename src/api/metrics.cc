@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace hutch {
 namespace {
 
@@ -53,6 +55,16 @@ void print_metric(std::string& into, std::string_view name, std::string_view kin
                   double value) {
   head(into, name, kind, help);
   into += fmt::format("{} {}\n", name, value);
+}
+
+void Metrics::add_phases(const wire::Phases& times, std::chrono::nanoseconds waited) {
+  const auto add = [this](const char* phase, std::uint64_t us) { phases[phase].add(static_cast<double>(us) / 1e6); };
+  add("validation", times.validation_us);
+  phases["queue"].add(std::chrono::duration<double>(std::max(waited, std::chrono::nanoseconds(0))).count());
+  add("setup", times.setup_us);
+  add("execution", times.execution_us);
+  add("collection", times.collection_us);
+  add("total", times.total_us);
 }
 
 void Metrics::print(std::string& into) const {

@@ -8,6 +8,8 @@
 #include <string>
 #include <string_view>
 
+#include "wire/record.h"
+
 namespace hutch {
 
 class Histogram {
@@ -30,11 +32,13 @@ struct Metrics {
   std::map<unsigned, std::uint64_t> answers_by_status;
   std::map<std::string, double> cpu_seconds_by_key;
   std::map<std::string, double> cost_by_key;
-  std::map<std::string, Histogram> phases;  // setup, execution, collection, total
+  std::map<std::string, Histogram> phases;  // validation, queue, setup, execution, collection, total
   Histogram request_seconds;
   std::uint64_t own_failures = 0;  // runs that failed through no fault of their program
   std::uint64_t cache_hits = 0, cache_misses = 0;
 
+  // `waited`: from the request until the run had a place.
+  void add_phases(const wire::Phases& phases, std::chrono::nanoseconds waited);
   void print(std::string& into) const;
 };
 

@@ -9,7 +9,6 @@
 namespace hutch {
 namespace {
 
-constexpr std::size_t kMostDownload = 64U << 20;  // of stored runs that go into one notebook
 constexpr std::size_t kPage = 100;
 
 // Newest first, without what they left.
@@ -34,11 +33,6 @@ void add_cell(Notebook& notebook, NotebookOutputs& outputs, const std::string& i
   std::ignore = outputs.end(cell.record);
 }
 
-wire::OutputEvent left_out() {
-  return {.stream = wire::Stream::err,
-          .data = "[hutch: these outputs were left out, the notebook would be too large]\n"};
-}
-
 }  // namespace
 
 net::awaitable<Api<std::string>> notebook_of(Daemon& daemon, const Caller& caller, std::string session_id) {
@@ -53,10 +47,10 @@ net::awaitable<Api<std::string>> notebook_of(Daemon& daemon, const Caller& calle
     const auto stored = daemon.stores.runs.get(one.id, caller.key.id);
     if (!stored || !*stored) continue;
     bytes += (*stored)->record.size() + (*stored)->events.size();
-    co_await daemon.engine.workers().run([&] {  // a large one would hold up others
+    co_await daemon.engine.workers().run(Workers::owner_of(caller.key.id), [&] {  // a large one would hold up others
       auto cell = read_stored_cell((*stored)->record, (*stored)->events);
       if (!cell) return false;
-      if (bytes > kMostDownload) cell->events.assign(1, left_out());
+      if (bytes > kMostNotebookEvents) cell->events.assign(1, left_out());
       add_cell(notebook, outputs, one.id, *cell);
       return true;
     });

@@ -16,6 +16,7 @@ namespace {
 
 namespace json = boost::json;
 
+constexpr std::size_t kRoomForWords = 4U << 10;  // of our own, where nothing else fits
 constexpr std::string_view kOwnTypes = "application/vnd.hutch.";
 constexpr std::string_view kHeader = "Traceback (most recent call last):\n";
 constexpr std::string_view kGroupHeader = "  + Exception Group Traceback (most recent call last):\n";
@@ -76,6 +77,30 @@ std::size_t paragraph(std::string_view text) {
   return blank == std::string_view::npos ? 0 : blank + 2;
 }
 
+std::size_t size_of(const json::value& value);
+
+// The memory that it takes, roughly.
+std::size_t size_of(const json::object& object) {
+  std::size_t bytes = 0;
+  for (const auto& [name, member] : object) bytes += sizeof(json::value) + name.size() + size_of(member);
+  return bytes;
+}
+
+std::size_t size_of(const json::value& value) {
+  std::size_t bytes = sizeof(value);
+  if (const auto* text = value.if_string()) return bytes + text->size();
+  if (const auto* object = value.if_object()) return bytes + size_of(*object);
+  if (const auto* array = value.if_array()) {
+    for (const auto& item : *array) bytes += size_of(item);
+  }
+  return bytes;
+}
+
+// As a list of lines.
+std::size_t size_of_text(std::string_view text) {
+  return text.size() + sizeof(json::value) * (1 + static_cast<std::size_t>(std::ranges::count(text, '\n')));
+}
+
 json::object stream_output(std::string_view name, std::string_view text) {
   return {{"name", name}, {"output_type", "stream"}, {"text", lines_of(text)}};
 }
@@ -123,9 +148,21 @@ std::optional<std::size_t> find_traceback(std::string_view text, const wire::Pyt
   return begin;
 }
 
+std::size_t size_of(const wire::OutputEvent& event) {
+  std::size_t size = event.data.size();
+  if (!event.display) return size;
+  for (const auto& [type, data] : event.display->items) size += type.size() + data.size();
+  return size + event.display->metadata.size();
+}
+
+wire::OutputEvent left_out() {
+  return {.stream = wire::Stream::err,
+          .data = "[hutch: these outputs were left out, the notebook would be too large]\n"};
+}
+
 void NotebookOutputs::begin(std::size_t cell) {
   cell_ = cell;
-  clear_first_ = false;
+  clear_first_ = left_out_ = false;
   outputs_.clear();
   carried_[0].clear();
   carried_[1].clear();
@@ -144,6 +181,15 @@ void NotebookOutputs::add(const wire::OutputEvent& event) {
   }
 }
 
+bool NotebookOutputs::take(std::size_t bytes) {
+  if (bytes > room_) {
+    left_out_ = true;
+    return false;
+  }
+  room_ -= bytes;
+  return true;
+}
+
 void NotebookOutputs::clear_if_due() {
   if (std::exchange(clear_first_, false)) outputs_.clear();
 }
@@ -155,7 +201,7 @@ void NotebookOutputs::add_text(wire::Stream stream, std::string_view bytes) {
   const std::size_t whole = complete_utf8_prefix(text);
   carried = text.substr(whole);
   text.resize(whole);
-  if (text.empty()) return;
+  if (text.empty() || !take(size_of_text(text))) return;
   clear_if_due();
   const std::string_view name = stream == wire::Stream::out ? "stdout" : "stderr";
   if (outputs_.empty() || outputs_.back().stream != name) outputs_.push_back({.stream = std::string(name)});
@@ -176,8 +222,13 @@ void NotebookOutputs::add_display(const wire::Display& display) {
     data[name] = value.is_string() && is_lines(name) ? json::value(lines_of(value.get_string())) : value;
   }
   json::object output{{"data", std::move(data)}, {"metadata", std::move(shown["metadata"])}};
-  if (!display.id.empty()) update(output, display.id);
-  if (display.kind == wire::DisplayKind::update) return;
+  const bool is_update = display.kind == wire::DisplayKind::update;
+  const auto earlier = shown_as(display.id);
+  if (!take(size_of(output) * (earlier.size() + (is_update ? 0 : 1)))) return;
+  for (auto* one : earlier) {
+    for (const auto& [name, value] : output) (*one)[name] = value;
+  }
+  if (is_update) return;
   clear_if_due();
   const bool result = display.kind == wire::DisplayKind::result;
   output["output_type"] = result ? "execute_result" : "display_data";
@@ -186,22 +237,22 @@ void NotebookOutputs::add_display(const wire::Display& display) {
 }
 
 // Everything that was ever shown under this name, in any cell.
-void NotebookOutputs::update(const json::object& data, const std::string& display_id) {
-  const auto change = [&](json::object& output) {
-    for (const auto& [name, value] : data) output[name] = value;
-  };
+std::vector<json::object*> NotebookOutputs::shown_as(const std::string& display_id) {
+  std::vector<json::object*> shown;
+  if (display_id.empty()) return shown;
   for (auto& output : outputs_) {
-    if (output.display_id == display_id) change(output.object);
+    if (output.display_id == display_id) shown.push_back(&output.object);
   }
   const auto cells = shown_in_.find(display_id);
-  if (cells == shown_in_.end()) return;
+  if (cells == shown_in_.end()) return shown;
   for (const std::size_t cell : cells->second) {
     const auto& ids = ids_[cell];
     auto& outputs = notebook_.outputs(cell);
     for (std::size_t i = 0; i < ids.size(); ++i) {
-      if (ids[i] == display_id) change(outputs[i].get_object());
+      if (ids[i] == display_id) shown.push_back(&outputs[i].get_object());
     }
   }
+  return shown;
 }
 
 std::optional<CellError> NotebookOutputs::end(const wire::Record& record) {
@@ -211,9 +262,13 @@ std::optional<CellError> NotebookOutputs::end(const wire::Record& record) {
   }
   std::optional<CellError> error;
   if (record.error) error = describe(*record.error, record.exit_code);
-  for (const auto& [cut, name] : {std::pair(record.stdout_truncated, "stdout"), {record.stderr_truncated, "stderr"}}) {
+  room_ = std::max(room_, kRoomForWords);
+  for (const auto& [cut, name] : {std::pair(record.stdout_truncated, "stdout"),
+                                  {record.stderr_truncated, "stderr"},
+                                  {record.displays_truncated, "the displays"}}) {
     if (cut) add_text(wire::Stream::err, fmt::format("[hutch: the rest of {} was left out]\n", name));
   }
+  if (left_out_) add_text(wire::Stream::err, "[hutch: outputs were left out, the notebook would be too large]\n");
   if (error) {
     clear_if_due();
     outputs_.push_back({.object = error_output(*error)});

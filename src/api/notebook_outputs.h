@@ -25,6 +25,14 @@ struct CellError {
 // Where in a text that ends with it the traceback of this error begins, with the errors that led to it.
 std::optional<std::size_t> find_traceback(std::string_view text, const wire::PythonError& python);
 
+// Of the events that go into one notebook where the daemon makes it.
+inline constexpr std::size_t kMostNotebookEvents = 64U << 20;
+std::size_t size_of(const wire::OutputEvent& event);
+// Stands for what would be too much.
+wire::OutputEvent left_out();
+// What all cells of a notebook may leave in it, in bytes of memory. Every copy that an update makes counts.
+inline constexpr std::size_t kMostNotebookOutputs = 256U << 20;
+
 enum class HutchData : bool { leave_out, keep };  // representations that only Hutch knows
 
 class NotebookOutputs {
@@ -45,16 +53,19 @@ class NotebookOutputs {
     std::string display_id;
   };
 
+  bool take(std::size_t bytes);
   void clear_if_due();
   void add_text(wire::Stream stream, std::string_view bytes);
   void add_display(const wire::Display& display);
-  void update(const boost::json::object& data, const std::string& display_id);
+  std::vector<boost::json::object*> shown_as(const std::string& display_id);
   std::vector<std::string> take_traceback(const wire::PythonError& python);
   CellError describe(const wire::RunError& error, std::int32_t exit_code);
 
   Notebook& notebook_;
   HutchData data_;
   std::size_t cell_ = 0;
+  std::size_t room_ = kMostNotebookOutputs;
+  bool left_out_ = false;  // something of this cell
   bool clear_first_ = false;
   std::string carried_[2];  // the beginning of a character, by stream
   std::vector<Output> outputs_;

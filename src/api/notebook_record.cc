@@ -127,6 +127,7 @@ std::optional<StoredCell> read_stored_cell(std::string_view record_text, std::st
     };
     cell.record.stdout_truncated = flag("stdout");
     cell.record.stderr_truncated = flag("stderr");
+    cell.record.displays_truncated = flag("displays");
   }
   if (const auto* error = object_at(record, "error")) cell.record.error = run_error(*error);
   const auto events = parse(events_text.empty() ? "[]" : events_text);

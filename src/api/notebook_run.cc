@@ -41,8 +41,15 @@ std::optional<std::string> NotebookRun::next() {
   if (next_ == notebook_.size()) return std::nullopt;
   at_ = next_++;
   running_ = true;
+  told_left_out_ = false;
   outputs_.begin(at_);
   return notebook_.source(at_);
+}
+
+void NotebookRun::add(const wire::OutputEvent& event) {
+  output_bytes_ += size_of(event);
+  if (!options_.most_outputs || output_bytes_ <= *options_.most_outputs) return outputs_.add(event);
+  if (!std::exchange(told_left_out_, true)) outputs_.add(left_out());
 }
 
 void NotebookRun::finish(wire::Record record, AfterCell after) {

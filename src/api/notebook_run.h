@@ -16,6 +16,7 @@ Result<void> check_language(const Notebook& notebook);
 struct NotebookOptions {
   bool allow_errors = false;  // go on after a cell that failed
   HutchData data = HutchData::leave_out;
+  std::optional<std::size_t> most_outputs;  // of all cells together; what is more is left out, and told
 };
 
 // The cell at which a run ended, or the first that failed where errors are allowed.
@@ -35,7 +36,7 @@ class NotebookRun {
 
   // The source of the next cell to run; nothing when there is none, or the run has stopped.
   std::optional<std::string> next();
-  void add(const wire::OutputEvent& event) { outputs_.add(event); }
+  void add(const wire::OutputEvent& event);
   void finish(wire::Record record, AfterCell after);
   void stop() { stopped_ = true; }
 
@@ -60,6 +61,8 @@ class NotebookRun {
   std::size_t next_ = 0;
   std::size_t at_ = 0;
   std::size_t cells_run_ = 0, cells_to_run_ = 0, cells_failed_ = 0;
+  std::size_t output_bytes_ = 0;
+  bool told_left_out_ = false;  // in this cell
   bool running_ = false;
   bool stopped_ = false;
   std::optional<NotebookFailure> failure_;

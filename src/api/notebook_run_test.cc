@@ -68,6 +68,26 @@ TEST_F(NotebookRunTest, KeepsCharactersWhole) {
   EXPECT_EQ(outputs.at(1).at("text").at(0), "\xc3\xa9\xef\xbf\xbd\xef\xbf\xbd");
 }
 
+TEST(NotebookRun, LeavesOutWhatIsTooMuchAndSaysSoInEachCell) {
+  NotebookRun run(with_cells({"a", "b"}), {.most_outputs = 5});
+  const auto outputs_of = [&run](const std::vector<wire::OutputEvent>& events) {
+    EXPECT_TRUE(run.next());
+    for (const auto& event : events) run.add(event);
+    run.finish(ended(1), AfterCell::interpreter_lives);
+    return run.notebook().cell(run.cell()).at("outputs");
+  };
+  const auto told = [](const json::value& outputs) {
+    return json::serialize(outputs).find("left out, the notebook would be too large") != std::string::npos;
+  };
+  const auto first = outputs_of({out("1234"), out("56"), out("7")});
+  EXPECT_EQ(first.at(0).at("text").at(0), "1234");
+  EXPECT_EQ(first.as_array().size(), 2U);
+  EXPECT_TRUE(told(first.at(1)));
+  const auto second = outputs_of({shown(wire::DisplayKind::display, "8")});
+  EXPECT_EQ(second.as_array().size(), 1U);
+  EXPECT_TRUE(told(second));
+}
+
 TEST_F(NotebookRunTest, CountsResults) {
   const auto outputs = outputs_of({shown(wire::DisplayKind::result, "1\n2")}, ended(7));
   EXPECT_EQ(outputs, json::parse(R"([{"data": {"text/plain": ["1\n", "2"]}, "execution_count": 7, "metadata": {},
@@ -95,6 +115,21 @@ TEST_F(NotebookRunTest, UpdatesDisplaysOfEarlierCells) {
   EXPECT_EQ(first.at(1).at("data").at("text/plain").at(0), "other");
   outputs_of({shown(kind, "three", "x")}, ended(3));
   EXPECT_EQ(run_.notebook().cell(0).at("outputs").at(0).at("data").at("text/plain").at(0), "three");
+}
+
+TEST_F(NotebookRunTest, BoundsWhatUpdatesMakeOfIt) {
+  outputs_of(std::vector(300, shown(wire::DisplayKind::display, "small", "x")), ended(1));
+  const auto second = outputs_of({shown(wire::DisplayKind::update, std::string(1U << 20, 'u'), "x")}, ended(2));
+  EXPECT_EQ(run_.notebook().cell(0).at("outputs").at(299).at("data").at("text/plain").at(0), "small");
+  ASSERT_EQ(second.as_array().size(), 1);
+  EXPECT_EQ(second.at(0).at("text").at(0), "[hutch: outputs were left out, the notebook would be too large]\n");
+  outputs_of({shown(wire::DisplayKind::update, "again", "x")}, ended(3));
+  EXPECT_EQ(run_.notebook().cell(0).at("outputs").at(299).at("data").at("text/plain").at(0), "again");
+}
+
+TEST_F(NotebookRunTest, SaysThatDisplaysWereCut) {
+  const auto outputs = outputs_of({shown(wire::DisplayKind::display, "a")}, {.displays_truncated = true});
+  EXPECT_EQ(outputs.at(1).at("text").at(0), "[hutch: the rest of the displays was left out]\n");
 }
 
 TEST_F(NotebookRunTest, ClearsAtOnceOrWhenSomethingComes) {

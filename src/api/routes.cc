@@ -14,6 +14,7 @@ constexpr Route kRoutes[] = {
     {Method::get, "/metrics", Scope::admin, show_metrics},
     {Method::get, "/v1/openapi.json", Scope::none, show_openapi},
     {Method::get, "/v1/status", Scope::admin, show_status},
+    {Method::get, "/v1/audit", Scope::admin, show_audit},
     {Method::get, "/v1/templates", Scope::run, list_templates},
     {Method::get, "/v1/usage", Scope::any, show_usage},
     {Method::get, "/v1/tools", Scope::any, list_tools},

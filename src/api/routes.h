@@ -93,6 +93,7 @@ net::awaitable<Handled> readyz(Request& request);
 net::awaitable<Handled> show_metrics(Request& request);
 net::awaitable<Handled> show_openapi(Request& request);
 net::awaitable<Handled> show_status(Request& request);
+net::awaitable<Handled> show_audit(Request& request);
 net::awaitable<Handled> list_templates(Request& request);
 net::awaitable<Handled> show_usage(Request& request);
 // mcp/http.cc

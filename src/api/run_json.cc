@@ -318,6 +318,7 @@ json::object session_object(const Session& session) {
           {"ttl", settings.ttl.count()},
           {"max_age", settings.max_age.count()},
           {"persist", settings.persist},
+          {"files_saved", settings.persist ? json::value(session.saved()) : json::value(nullptr)},
           {"execution_count", session.execution_count},
           {"queued", session.queued()},
           {"limits", limits_object(settings.limits)},
@@ -342,6 +343,7 @@ json::object session_object(const StoredSession& session) {
           {"ttl", session.ttl_s},
           {"max_age", session.max_age_s},
           {"persist", session.persist},
+          {"files_saved", nullptr},
           {"execution_count", session.execution_count},
           {"queued", 0},
           {"limits", options.is_object() && options.get_object().contains("limits") ? options.get_object()["limits"]

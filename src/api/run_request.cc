@@ -263,7 +263,7 @@ Api<CellAsked> read_cell(const json::object& body, const ServeSettings& settings
     what.code = std::move(command);
   }
   double timeout = 0;
-  const double most = static_cast<double>(settings.engine.wall_ceiling.count()) / 1000.0;
+  const double most = static_cast<double>(settings.engine.ceiling.wall.count()) / 1000.0;
   if (fields.number("timeout", timeout, 0.1, most)) {
     asked.task.timeout = std::chrono::milliseconds(std::llround(timeout * 1000));
   }

@@ -3,7 +3,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <boost/asio/detached.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/signal_set.hpp>
@@ -11,11 +10,13 @@
 #include <boost/json.hpp>
 #include <csignal>
 #include <cstdio>
+#include <exception>
 #include <fstream>
 
 #include "api/engine_client.h"
 #include "api/http_server.h"
 #include "api/json_text.h"
+#include "api/run_space.h"
 #include "api/service.h"
 #include "base/log.h"
 #include "base/scheduling.h"
@@ -44,31 +45,6 @@ Result<void> make_first_key(KeyStore& keys, const ServeSettings& settings) {
   return {};
 }
 
-// Logs and files of runs, oldest first, until what is left fits.
-void bound_space(const fs::path& directory, std::uint64_t most) {
-  struct Entry {
-    fs::file_time_type changed;
-    std::uint64_t size = 0;
-    fs::path path;
-  };
-  std::vector<Entry> entries;
-  std::uint64_t total = 0;
-  std::error_code failed;
-  for (const auto& entry : fs::recursive_directory_iterator(directory, failed)) {
-    if (!entry.is_regular_file(failed)) continue;
-    entries.push_back(
-        {.changed = entry.last_write_time(failed), .size = entry.file_size(failed), .path = entry.path()});
-    total += entries.back().size;
-  }
-  if (total <= most) return;
-  std::ranges::sort(entries, {}, &Entry::changed);
-  for (const auto& entry : entries) {
-    if (total <= most) break;
-    fs::remove(entry.path, failed);
-    total -= entry.size;
-  }
-}
-
 // Beside the event loop, because it waits for the disk.
 class Housekeeping {
  public:
@@ -80,15 +56,22 @@ class Housekeeping {
     while (!stopping) {
       timer_.expires_after(std::chrono::seconds(1));
       co_await timer_.async_wait(net::redirect_error(net::use_awaitable, ignored));
-      net::post(thread_, [this, round = round++] {
-        if (!database_) database_ = Database::open(settings_.data / "hutch.db");
-        if (*database_) std::ignore = (*database_)->checkpoint();
-        if (round % 30 == 0) bound_space(settings_.caps.directory, settings_.run_space);
-      });
+      net::post(thread_, [this, round = round++] { tidy_up(round); });
     }
   }
 
  private:
+  // What an exception leaves undone is done in the next round.
+  void tidy_up(unsigned round) {
+    try {
+      if (!database_) database_ = Database::open(settings_.data / "hutch.db");
+      if (*database_) std::ignore = (*database_)->checkpoint();
+      if (round % 30 == 0) bound_run_space(settings_.caps.directory, settings_.run_space);
+    } catch (const std::exception& error) {
+      log::error("housekeeping failed", {{"error", error.what()}});
+    }
+  }
+
   net::steady_timer timer_;
   const ServeSettings& settings_;
   std::optional<Result<Database>> database_;  // its own connection, used by its own thread only
@@ -122,6 +105,7 @@ Result<void> serve(const ServeSettings& given, const std::string& version) {
   daemon.restore();
   HttpServer server(context.get_executor(),
                     {.times = service->settings.times,
+                     .connections = {.per_peer = service->settings.connections_per_peer},
                      .handle = [&daemon](HttpExchange& exchange) { return daemon.handle(exchange); }});
   if (!service->settings.tls_certificate.empty()) {
     HUTCH_TRY(server.use_tls(service->settings.tls_certificate, service->settings.tls_key));

@@ -27,6 +27,7 @@ struct ServeSettings {
   std::string template_name;
   EngineSettings engine;
   HttpTimes times;
+  std::uint32_t connections_per_peer = ConnectionCaps{}.per_peer;
   RunCaps caps;
   CacheLimits cache;
   std::uint64_t most_code = 1U << 20;

@@ -40,8 +40,12 @@ Result<Stores> open_stores(Database& database, const ServeSettings& settings) {
   HUTCH_TRY(auto runs, RunStore::open(database, settings.data / "runs.journal"));
   HUTCH_TRY(auto sessions, SessionStore::open(database));
   HUTCH_TRY(auto cache, ResultCache::open(database, settings.cache));
-  return Stores{
-      .keys = std::move(keys), .runs = std::move(runs), .sessions = std::move(sessions), .cache = std::move(cache)};
+  HUTCH_TRY(auto audit, AuditLog::open(database));
+  return Stores{.keys = std::move(keys),
+                .runs = std::move(runs),
+                .sessions = std::move(sessions),
+                .cache = std::move(cache),
+                .audit = std::move(audit)};
 }
 
 // Where the kernel shares the processors out by sessions (sched_autogroup_enabled), a priority counts within one only,

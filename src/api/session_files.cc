@@ -8,6 +8,7 @@
 #include <deque>
 
 #include "api/record_json.h"
+#include "base/log.h"
 #include "base/utf8.h"
 #include "session/mime_types.h"
 #include "session/workspace.h"
@@ -85,7 +86,10 @@ ApiError from_refusal(const Porter::Refusal& refusal) {
 
 net::awaitable<void> note_change(Session& session) {
   session.note_files_changed();
-  co_await session.save();
+  // The change itself is made; that it is not on disk is told by `files_saved` of the session.
+  if (const auto saved = co_await session.save(); !saved) {
+    log::warning("files not saved", {{"session", session.settings().id}, {"reason", saved.error().message}});
+  }
 }
 
 Api<json::object> describe_file(Session& session, const std::string& path) {

@@ -41,26 +41,23 @@ class WebSocketOn final : public WebSocket {
     co_return beast::buffers_to_string(buffer.data());
   }
 
-  // One at a time: whoever comes second waits for the first.
   net::awaitable<bool> send(std::string text) override {
-    while (writing_) {
-      net::steady_timer turn(socket_.get_executor(), Clock::time_point::max());
-      waiting_.push_back(&turn);
-      boost::system::error_code ignored;
-      co_await turn.async_wait(net::redirect_error(net::use_awaitable, ignored));
-    }
-    if (closed_) co_return false;
-    writing_ = true;
+    if (!co_await take_turn()) co_return false;
     socket_.text(true);
     boost::system::error_code failed;
     co_await socket_.async_write(net::buffer(text), net::redirect_error(net::use_awaitable, failed));
-    writing_ = false;
     closed_ = closed_ || failed;
-    if (!waiting_.empty()) {
-      waiting_.front()->cancel();
-      waiting_.pop_front();
-    }
+    end_turn();
     co_return !failed;
+  }
+
+  net::awaitable<void> refuse(std::string reason) override {
+    if (!co_await take_turn()) co_return;
+    boost::system::error_code ignored;
+    closed_ = true;
+    co_await socket_.async_close({websocket::close_code::policy_error, reason},
+                                 net::redirect_error(net::use_awaitable, ignored));
+    end_turn();
   }
 
   void close() override {
@@ -69,6 +66,25 @@ class WebSocketOn final : public WebSocket {
   }
 
  private:
+  // One writes at a time: whoever comes second waits for the first. False when it is closed.
+  net::awaitable<bool> take_turn() {
+    while (writing_) {
+      net::steady_timer turn(socket_.get_executor(), Clock::time_point::max());
+      waiting_.push_back(&turn);
+      boost::system::error_code ignored;
+      co_await turn.async_wait(net::redirect_error(net::use_awaitable, ignored));
+    }
+    if (closed_) co_return false;
+    writing_ = true;
+    co_return true;
+  }
+  void end_turn() {
+    writing_ = false;
+    if (waiting_.empty()) return;
+    waiting_.front()->cancel();
+    waiting_.pop_front();
+  }
+
   websocket::stream<HttpStream, kCompress> socket_;
   std::deque<net::steady_timer*> waiting_;
   bool writing_ = false;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <functional>
@@ -144,7 +145,11 @@ const std::vector<Key>& keys() {
       size_key("limits.scratch", [](Config& c) -> auto& { return c.limits.scratch; }),
       count_key("limits.inodes", [](Config& c) -> auto& { return c.limits.inodes; }),
       size_key("limits.output", [](Config& c) -> auto& { return c.limits.output; }),
-      time_key("engine.max_timeout", [](Config& c) -> auto& { return c.engine.wall_ceiling; }),
+      time_key("engine.max_timeout", [](Config& c) -> auto& { return c.engine.ceiling.wall; }),
+      size_key("engine.max_memory", [](Config& c) -> auto& { return c.engine.ceiling.memory; }),
+      size_key("engine.max_scratch", [](Config& c) -> auto& { return c.engine.ceiling.scratch; }),
+      count_key("engine.max_processes", [](Config& c) -> auto& { return c.engine.ceiling.processes; }),
+      count_key("engine.max_cpu_percent", [](Config& c) -> auto& { return c.engine.ceiling.cpu_percent; }),
       time_key("engine.idle_exit", [](Config& c) -> auto& { return c.engine.idle_exit; }),
       count_key("engine.max_running", [](Config& c) -> auto& { return c.engine.most_running; }),
       count_key("engine.max_waiting", [](Config& c) -> auto& { return c.engine.most_waiting; }),
@@ -182,6 +187,7 @@ const std::vector<Key>& keys() {
       wide_key("serve.run_space", [](Config& c) -> auto& { return c.serve.run_space; }),
       count_key("serve.keep_runs", [](Config& c) -> auto& { return c.serve.keep_most_runs; }),
       price_key(),
+      count_key("serve.connections_per_peer", [](Config& c) -> auto& { return c.serve.connections_per_peer; }),
       span_key("serve.header_time", [](Config& c) -> auto& { return c.serve.times.header; }),
       time_key("serve.stop_grace", [](Config& c) -> auto& { return c.serve.stop_grace; }),
   };
@@ -247,10 +253,19 @@ Result<void> read_file(Config& config, std::vector<std::string>& origins) {
   return read_table(config, origins, parsed.table(), "", path.string());
 }
 
+// Where the configuration says 0, it leaves it to the machine; the operator's own defaults are allowed in any case.
+void complete(LimitCeiling& ceiling, const Limits& defaults) {
+  const auto machine = LimitCeiling::of_this_machine();
+  if (ceiling.memory.count == 0) ceiling.memory = std::max(machine.memory, defaults.memory);
+  if (ceiling.cpu_percent == 0) ceiling.cpu_percent = std::max(machine.cpu_percent, defaults.cpu_percent);
+}
+
 }  // namespace
 
 Result<Config> Config::load() {
   Config config;
+  config.engine.ceiling.memory = Bytes{0};
+  config.engine.ceiling.cpu_percent = 0;
   std::vector<std::string> origins(keys().size(), "default");
   HUTCH_TRY(read_file(config, origins));
   for (const auto& key : keys()) {
@@ -260,6 +275,7 @@ Result<Config> Config::load() {
     }
     if (const char* value = std::getenv(variable.c_str())) HUTCH_TRY(set(config, origins, key.name, value, variable));
   }
+  complete(config.engine.ceiling, config.limits);
   for (std::size_t i = 0; i < keys().size(); ++i) {
     config.entries.push_back({.key = keys()[i].name, .value = keys()[i].show(config), .origin = origins[i]});
   }

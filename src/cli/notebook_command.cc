@@ -105,7 +105,7 @@ Result<ClientRun> make_run(const NotebookCommand& command, const Config& config,
   run.request.mode = usual_mode(choice.chosen);
   // Each cell has the time limit; all together have no processor budget but what was asked for.
   if (command.run.cpu_time.empty()) {
-    run.request.limits.cpu_ms = static_cast<std::uint64_t>(config.engine.wall_ceiling.count()) * 64;
+    run.request.limits.cpu_ms = static_cast<std::uint64_t>(config.engine.ceiling.wall.count()) * 64;
   }
   HUTCH_TRY(run.files, read_inputs(command.run.inputs, Bytes{run.request.limits.scratch}));
   return run;

@@ -184,7 +184,7 @@ Result<wire::RunRequest> make_request(const RunOptions& options, const Config& c
   if (options.processes) limits.processes = *options.processes;
   if (options.open_files) limits.open_files = *options.open_files;
   if (options.inodes) limits.inodes = *options.inodes;
-  HUTCH_TRY(validate(limits, {.wall = config.engine.wall_ceiling}));
+  HUTCH_TRY(validate(limits, config.engine.ceiling));
 
   HUTCH_TRY(const auto paths, TemplatePaths::from_environment());
   HUTCH_TRY(const auto store, TemplateStore::open(paths));

@@ -49,6 +49,11 @@ bool read_cell(std::string& cell) {
   }
 }
 
+int connection_broke(const std::string& why) {
+  return fail(make_error(ErrorCode::disconnected, "the connection broke" + why)
+                  .with_hint("the session may go on: hutch session ls"));
+}
+
 }  // namespace
 
 int session_list(const SessionOptions& options) {
@@ -166,24 +171,32 @@ int session_attach(const SessionOptions& options) {
   std::set<std::string> shown;  // runs whose end has been
   std::thread watch([&] {
     RunPrinter printer;
+    bool ended = false;
     const auto over = watcher->stream("GET", address + "/events?after=0", {}, [&](std::string_view line) {
       printer.show(line);
+      ended = ended || line.find(R"("state":"ended")") != std::string_view::npos;
       if (line.find(R"("type":"finished")") == std::string_view::npos) return;
       const std::scoped_lock lock(mutex);
       shown.insert(text_of(printer.result(), "execution_id"));
       changed.notify_all();
     });
-    (void)over;
     std::fflush(stdout);
-    fmt::print(stderr, "the session has ended\n");
-    ::_exit(0);  // the other thread waits for a line that may never come
+    if (ended) {
+      fmt::print(stderr, "the session has ended\n");
+    } else {
+      connection_broke(over ? "" : ": " + over.error().message);
+    }
+    ::_exit(ended ? 0 : kOwnFailure);  // the other thread waits for a line that may never come
   });
   watch.detach();
   for (std::string cell; read_cell(cell);) {
     if (cell.empty()) continue;
     const auto answer =
         expect_object(client->request("POST", address + "/runs", json::serialize(json::object{{"code", cell}})));
-    if (!answer) return fail(answer.error());
+    if (!answer) {  // the watcher may be as quick to notice
+      const bool broke = answer.error().code == ErrorCode::disconnected;
+      return broke ? connection_broke(": " + answer.error().message) : fail(answer.error());
+    }
     const std::string run = text_of(*answer, "execution_id");
     std::unique_lock lock(mutex);
     changed.wait_for(lock, std::chrono::seconds(5), [&] { return shown.contains(run); });

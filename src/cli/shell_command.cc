@@ -74,7 +74,7 @@ int shell_command(const RunOptions& options, const Config& config) {
   request->mode = options.ipython ? wire::RunMode::ipython : wire::RunMode::shell;
   // Each cell has the time limit; the whole shell has no processor budget but what was asked for.
   if (options.cpu_time.empty())
-    request->limits.cpu_ms = static_cast<std::uint64_t>(config.engine.wall_ceiling.count()) * 64;
+    request->limits.cpu_ms = static_cast<std::uint64_t>(config.engine.ceiling.wall.count()) * 64;
   auto client = reach_engine(options, config, request->template_name);
   if (!client) {
     report.error(client.error().message, client.error().hint);

@@ -61,25 +61,34 @@ bool Admission::may_enter(Owner owner) const {
 
 bool Admission::try_enter(Owner owner) {
   if (!may_enter(owner)) return false;
+  if (waiting_ > 0) passed_ = Clock::now();
   take_place(owner);
   return true;
 }
 
-net::awaitable<bool> Admission::enter(Owner owner) {
+net::awaitable<bool> Admission::enter(Owner owner, Turn& turn) {
   if (try_enter(owner)) co_return true;
   if (waiting_ >= options_.most_waiting) co_return false;
-  co_await enter_again(owner);
-  co_return true;
+  co_return co_await enter_again(owner, turn);
 }
 
-net::awaitable<void> Admission::enter_again(Owner owner) {
-  if (try_enter(owner)) co_return;
-  Event turn(executor_);
+net::awaitable<bool> Admission::enter_again(Owner owner, Turn& turn) {
+  if (try_enter(owner)) co_return true;
   auto line = std::ranges::find(lines_, owner, &Line::owner);
   if (line == lines_.end()) line = lines_.insert(lines_.end(), Line{.owner = owner, .turns = {}});
   line->turns.push_back(&turn);
   ++waiting_;
-  co_await turn.wait();
+  co_await turn.over_.wait();
+  co_return turn.has_place_;
+}
+
+void Admission::give_up(Turn& turn) {
+  for (auto line = lines_.begin(); line != lines_.end(); ++line) {
+    if (std::erase(line->turns, &turn) == 0) continue;
+    --waiting_;
+    if (line->turns.empty()) lines_.erase(line);
+    return turn.over_.set();
+  }
 }
 
 void Admission::leave(Owner owner, Clock::duration took) {
@@ -104,7 +113,8 @@ void Admission::admit_next() {
       continue;
     }
     take_place(line->owner);
-    line->turns.front()->set();
+    line->turns.front()->has_place_ = true;
+    line->turns.front()->over_.set();
     line->turns.pop_front();
     --waiting_;
     if (line->turns.empty()) {

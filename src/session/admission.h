@@ -7,6 +7,7 @@
 #include <deque>
 #include <list>
 #include <map>
+#include <optional>
 
 #include "base/result.h"
 #include "session/task_group.h"
@@ -27,14 +28,20 @@ class Admission {
 
   Admission(net::any_io_executor executor, AdmissionOptions options) : executor_(executor), options_(options) {}
 
-  // False when too many wait already; otherwise whoever called runs, and calls leave() when it is over.
-  net::awaitable<bool> enter(Owner owner);
+  class Turn;  // of somebody who waits, and may give up
+
+  // True: whoever called runs, and calls leave() when it is over. False when too many wait already, or it gave up.
+  net::awaitable<bool> enter(Owner owner, Turn& turn);
   void leave(Owner owner, Clock::duration took);
   // Without waiting; false when one would have to.
   bool try_enter(Owner owner);
   [[nodiscard]] bool may_enter(Owner owner) const;
   // Somebody who is served already and needs a place again: waits however many others do.
-  net::awaitable<void> enter_again(Owner owner);
+  net::awaitable<bool> enter_again(Owner owner, Turn& turn);
+  void give_up(Turn& turn);  // nothing happens when it was that one's turn already
+
+  // Of late somebody who asks for little has passed those who wait.
+  [[nodiscard]] bool some_ask_for_little() const { return passed_ && Clock::now() - *passed_ < kOfLate; }
 
   // How many sandboxes are being taken apart.
   void note_dying(std::size_t count);
@@ -48,7 +55,7 @@ class Admission {
  private:
   struct Line {  // of one owner
     Owner owner = 0;
-    std::deque<Event*> turns;
+    std::deque<Turn*> turns;
   };
 
   // How many places somebody has, and has had on average of late.
@@ -74,9 +81,21 @@ class Admission {
   std::list<Line> lines_;      // whoever is in front goes next, and then to the back
   std::map<Owner, Use> uses_;  // of owners who had a place of late
   Use all_;
+  static constexpr std::chrono::seconds kOfLate{2};
+  std::optional<Clock::time_point> passed_;
   std::uint32_t waiting_ = 0;
   std::size_t dying_ = 0;
   double mean_ms_ = 100;
+};
+
+class Admission::Turn {
+ public:
+  explicit Turn(const net::any_io_executor& executor) : over_(executor) {}
+
+ private:
+  friend class Admission;
+  Event over_;
+  bool has_place_ = false;
 };
 
 }  // namespace hutch

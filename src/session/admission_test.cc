@@ -18,7 +18,8 @@ class AdmissionTest : public testing::Test {
   void ask(Admission& admission, Admission::Owner owner, const std::string& name) {
     const auto task = [](Admission& where, Admission::Owner whose, std::string what,
                          std::vector<std::string>& log) -> net::awaitable<void> {
-      log.push_back(co_await where.enter(whose) ? what : "no " + what);
+      Admission::Turn turn(co_await net::this_coro::executor);
+      log.push_back(co_await where.enter(whose, turn) ? what : "no " + what);
     };
     net::co_spawn(context_, task(admission, owner, name, log_), net::detached);
     settle();
@@ -114,14 +115,44 @@ TEST_F(AdmissionTest, WhoeverIsServedAlreadyWaitsInsteadOfBeingRefused) {
   EXPECT_FALSE(admission.try_enter(1));
   bool in = false;
   const auto task = [](Admission& where, bool& done) -> net::awaitable<void> {
-    co_await where.enter_again(1);
-    done = true;
+    Admission::Turn turn(co_await net::this_coro::executor);
+    done = co_await where.enter_again(1, turn);
   };
   net::co_spawn(context_, task(admission, in), net::detached);
   settle();
   EXPECT_FALSE(in);
   leave(admission);
   EXPECT_TRUE(in);
+}
+
+TEST_F(AdmissionTest, ItIsKnownThatSomebodyWhoAsksForLittlePassesThoseWhoWait) {
+  Admission admission(context_.get_executor(), {.most_running = 1, .most_waiting = 10, .backlog = 0, .reserve = 1});
+  ask(admission, 1, "a");
+  EXPECT_FALSE(admission.some_ask_for_little()) << "nobody waits";
+  ask(admission, 1, "b");
+  EXPECT_FALSE(admission.some_ask_for_little()) << "only the many are here";
+  ask(admission, 2, "c");
+  EXPECT_EQ(log_, (Names{"a", "c"}));
+  EXPECT_TRUE(admission.some_ask_for_little());
+}
+
+TEST_F(AdmissionTest, WhoeverGivesUpWaitsNoLonger) {
+  Admission admission(context_.get_executor(), {.most_running = 1, .most_waiting = 10, .backlog = 0});
+  Admission::Turn turn(context_.get_executor());
+  const auto task = [](Admission& where, Admission::Turn& mine, Names& log) -> net::awaitable<void> {
+    log.push_back(co_await where.enter(1, mine) ? "in" : "gave up");
+  };
+  ask(admission, 1, "a");
+  net::co_spawn(context_, task(admission, turn, log_), net::detached);
+  ask(admission, 1, "b");
+  admission.give_up(turn);
+  settle();
+  EXPECT_EQ(log_, (Names{"a", "gave up"}));
+  EXPECT_EQ(admission.waiting(), 1U);
+  leave(admission);
+  admission.give_up(turn);  // too late, and harmless
+  EXPECT_EQ(log_, (Names{"a", "gave up", "b"}));
+  EXPECT_EQ(admission.running(), 1U);
 }
 
 TEST_F(AdmissionTest, ManyDyingSandboxesTakePlaces) {

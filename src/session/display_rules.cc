@@ -4,6 +4,7 @@
 #include <array>
 #include <set>
 #include <string>
+#include <utility>
 
 #include "base/utf8.h"
 
@@ -59,6 +60,17 @@ bool begins_as_it_should(const MimeType& type, std::string_view data) {
                              [&](std::string_view one) { return !one.empty() && data.starts_with(one); });
 }
 
+// The bytes that a text grows by as JSON, where each control character may take six.
+std::size_t escapes_of(std::string_view text) {
+  std::size_t bytes = 0;
+  for (const char c : text) {
+    const bool quoted = c == '"' || c == '\\' || c == '\n' || c == '\r' || c == '\t';
+    const bool control = static_cast<unsigned char>(c) < 0x20;
+    bytes += quoted ? 1 : control ? 5 : 0;
+  }
+  return bytes;
+}
+
 }  // namespace
 
 std::optional<MimeContent> mime_content(std::string_view mime) {
@@ -103,11 +115,42 @@ std::size_t weight(const wire::Display& display) {
   return bytes;
 }
 
+std::size_t weight_in_json(const wire::Display& display) {
+  std::size_t bytes = weight(display);
+  for (const auto& [mime, data] : display.items) {
+    if (mime_content(mime) == MimeContent::text) bytes += escapes_of(data);
+  }
+  return bytes;
+}
+
 std::string_view plain_text(const wire::Display& display) {
   for (const auto& [mime, data] : display.items) {
     if (mime == "text/plain") return data;
   }
   return "";
+}
+
+bool DisplayBudget::take(const wire::Display& display) {
+  constexpr DisplayCaps kCaps;
+  if (truncated_) return false;
+  bytes_ += weight_in_json(display) * places_of(display);
+  if (++count_ <= kCaps.count && bytes_ <= kCaps.total.count) return true;
+  truncated_ = true;
+  return false;
+}
+
+// Where it stands at the end, by the rules of FinalDisplays.
+std::size_t DisplayBudget::places_of(const wire::Display& display) {
+  if (display.kind == wire::DisplayKind::clear) {
+    if (!display.wait) shown_.clear();
+    clear_first_ = display.wait;
+    return 1;
+  }
+  if (std::exchange(clear_first_, false)) shown_.clear();
+  if (display.id.empty()) return 1;
+  if (display.kind == wire::DisplayKind::display) ++shown_[display.id];
+  const auto found = display.kind == wire::DisplayKind::update ? shown_.find(display.id) : shown_.end();
+  return found == shown_.end() ? 1 : found->second;
 }
 
 }  // namespace hutch

@@ -55,6 +55,51 @@ TEST(DisplayRules, ChangesAreBounded) {
   EXPECT_EQ(tidy.directory.size(), 4'096U);
 }
 
+wire::Display shown(wire::DisplayKind kind, std::string id, std::size_t bytes, char filler = 'x') {
+  return {.kind = kind, .id = std::move(id), .items = {{"text/plain", std::string(bytes, filler)}}};
+}
+
+TEST(DisplayBudget, EndsAtSoManyAndAtSoMuch) {
+  DisplayBudget many;
+  for (std::size_t i = 0; i < DisplayCaps{}.count; ++i) {
+    EXPECT_TRUE(many.take(shown(wire::DisplayKind::display, "", 1)));
+  }
+  EXPECT_FALSE(many.truncated());
+  EXPECT_FALSE(many.take(shown(wire::DisplayKind::display, "", 1)));
+  EXPECT_TRUE(many.truncated());
+  DisplayBudget much;
+  EXPECT_TRUE(much.take(shown(wire::DisplayKind::display, "", 11U << 20)));
+  EXPECT_FALSE(much.take(shown(wire::DisplayKind::display, "", 2U << 20)));
+  EXPECT_FALSE(much.take(shown(wire::DisplayKind::display, "", 1)));
+}
+
+TEST(DisplayBudget, AnUpdateCostsAsOftenAsItIsSeen) {
+  DisplayBudget budget;
+  for (int i = 0; i < 100; ++i) EXPECT_TRUE(budget.take(shown(wire::DisplayKind::display, "a", 1)));
+  EXPECT_TRUE(budget.take(shown(wire::DisplayKind::update, "b", 1U << 20)));
+  EXPECT_TRUE(budget.take(shown(wire::DisplayKind::update, "a", 50U << 10)));
+  EXPECT_FALSE(budget.take(shown(wire::DisplayKind::update, "a", 1U << 20)));
+  EXPECT_TRUE(budget.truncated());
+}
+
+TEST(DisplayBudget, WhatWasClearedIsNotUpdated) {
+  for (const bool wait : {false, true}) {
+    DisplayBudget budget;
+    for (int i = 0; i < 100; ++i) EXPECT_TRUE(budget.take(shown(wire::DisplayKind::display, "a", 1)));
+    EXPECT_TRUE(budget.take({.kind = wire::DisplayKind::clear, .wait = wait}));
+    EXPECT_TRUE(budget.take(shown(wire::DisplayKind::display, "a", 1)));
+    EXPECT_TRUE(budget.take(shown(wire::DisplayKind::update, "a", 1U << 20)));
+  }
+}
+
+TEST(DisplayBudget, ControlCharactersCostWhatTheyAreInJson) {
+  DisplayBudget budget;
+  EXPECT_TRUE(budget.take(shown(wire::DisplayKind::display, "", 1U << 20, '\x01')));
+  EXPECT_FALSE(budget.take(shown(wire::DisplayKind::display, "", 1U << 20, '\x01')));
+  DisplayBudget plain;
+  EXPECT_TRUE(plain.take(shown(wire::DisplayKind::display, "", 5U << 20, '\n')));
+}
+
 TEST(DisplayRules, IdAndMetadataAreBounded) {
   wire::Display display{.id = std::string(255, 'a') + "\xE2\x82\xAC",
                         .items = {{"text/plain", "a"}},

@@ -15,7 +15,8 @@ namespace {
 constexpr std::size_t kMostCode = 16U << 20;
 constexpr std::size_t kMostArguments = 1'000;
 constexpr std::size_t kMostVariables = 200;
-constexpr std::size_t kLongestText = 128 << 10;  // of one argument or variable, as execve would have it
+constexpr std::size_t kLongestText = 128 << 10;      // of one argument or variable, as execve would have it
+constexpr std::size_t kMostEnvironment = 256 << 10;  // names and values; a session keeps them as long as it lives
 
 Error bad(std::string message, std::string hint = {}) {
   return make_error(ErrorCode::invalid_argument, std::move(message)).with_hint(std::move(hint));
@@ -23,13 +24,16 @@ Error bad(std::string message, std::string hint = {}) {
 
 Result<void> check_environment(const wire::Environment& environment) {
   if (environment.size() > kMostVariables) return bad("more than 200 environment variables");
+  std::size_t total = 0;
   for (const auto& [name, value] : environment) {
     if (name.empty() || name.find_first_of(std::string_view("=\0", 2)) != std::string::npos ||
         value.find('\0') != std::string::npos) {
       return bad("not an environment variable: " + printable(name), "write --env NAME=VALUE");
     }
     if (name.size() + value.size() > kLongestText) return bad("environment variable too long: " + printable(name));
+    total += name.size() + value.size();
   }
+  if (total > kMostEnvironment) return bad("the environment variables have more than 256 KiB");
   return {};
 }
 
@@ -126,6 +130,10 @@ StartFailure Engine::at_capacity(std::string what) const {
 
 std::optional<StartFailure> Engine::refusal() const {
   if (admission_.waiting() < options_.admission.most_waiting) return std::nullopt;
+  return full();
+}
+
+StartFailure Engine::full() const {
   return at_capacity("the engine is at capacity: " + std::to_string(admission_.running()) + " run and " +
                      std::to_string(admission_.waiting()) + " wait");
 }
@@ -133,6 +141,7 @@ std::optional<StartFailure> Engine::refusal() const {
 net::awaitable<std::expected<wire::Record, StartFailure>> Engine::execute(std::shared_ptr<Run> run,
                                                                           Admission::Owner owner) {
   ++runs_;
+  run->owner = owner;
   if (run->is_shell()) {  // takes a place only while a cell runs
     if (sessions_ >= options_.most_sessions) {
       auto full = at_capacity(std::to_string(sessions_) + " shells are open, and no more may be");
@@ -147,11 +156,13 @@ net::awaitable<std::expected<wire::Record, StartFailure>> Engine::execute(std::s
   const auto arrived = Clock::now();
   if (!admission_.try_enter(owner)) {
     run->stand_back();
-    if (!co_await admission_.enter(owner)) {
-      co_return std::unexpected(at_capacity("the engine is at capacity: " + std::to_string(admission_.running()) +
-                                            " run and " + std::to_string(admission_.waiting()) + " wait"));
-    }
+    Admission::Turn turn(executor_);
+    run->on_cancelled = [this, &turn] { admission_.give_up(turn); };
+    const bool entered = co_await admission_.enter(owner, turn);
+    run->on_cancelled = nullptr;
+    if (!entered) co_return std::unexpected(run->failure().value_or(full()));
   }
+  mind_processors();
   const auto begin = Clock::now();
   run->note_wait(begin - arrived, admission_.waiting() > 0 || admission_.running() > options_.pool.cores);
   pool_.note_load(admission_.running());
@@ -161,19 +172,26 @@ net::awaitable<std::expected<wire::Record, StartFailure>> Engine::execute(std::s
   co_return record;
 }
 
-void Engine::run_cell(std::shared_ptr<Run> run, CellTask task, Admission::Owner owner) {
+net::awaitable<bool> Engine::enter_for_cell(CellTask& task, Admission::Owner owner, Admission::Turn& turn) {
   task.arrived = Clock::now();  // it may have waited for the cell before it
+  if (admission_.try_enter(owner)) co_return true;
+  task.waited = true;
+  co_return co_await admission_.enter_again(owner, turn);
+}
+
+void Engine::run_cell(std::shared_ptr<Run> run, CellTask task, Admission::Owner owner) {
+  task.arrived = Clock::now();
   if (admission_.try_enter(owner)) return begin_cell(*run, std::move(task), owner);
-  const auto wait = [](Engine& engine, std::shared_ptr<Run> late, CellTask what,
+  const auto wait = [](Engine& engine, std::shared_ptr<Run> shell, CellTask what,
                        Admission::Owner whose) -> net::awaitable<void> {
-    co_await engine.admission_.enter_again(whose);
-    what.waited = true;
-    engine.begin_cell(*late, std::move(what), whose);
+    Admission::Turn turn(engine.executor_);
+    if (co_await engine.enter_for_cell(what, whose, turn)) engine.begin_cell(*shell, std::move(what), whose);
   };
   net::co_spawn(executor_, wait(*this, std::move(run), std::move(task), owner), net::detached);
 }
 
 void Engine::begin_cell(Run& run, CellTask task, Admission::Owner owner) {
+  mind_processors();
   pool_.note_load(admission_.running());
   run.run_cell(std::move(task), [this, owner, begin = Clock::now()] { leave(owner, begin); });
 }
@@ -191,6 +209,12 @@ void Engine::leave(Admission::Owner owner, Clock::time_point since) {
   admission_.leave(owner, Clock::now() - since);
   admission_.note_dying(keeper_.dying());
   pool_.note_load(admission_.running());
+  mind_processors();
+}
+
+void Engine::mind_processors() {
+  const bool spare = admission_.some_ask_for_little();
+  if (std::exchange(spares_one_, spare) != spare) keeper_.spare({.one_processor = spare});
 }
 
 wire::EngineStatus Engine::status() const {

@@ -32,6 +32,14 @@ class Engine {
   [[nodiscard]] std::optional<StartFailure> refusal() const;  // what whoever comes now would be told at once
   // A cell of a shell that execute() has under way.
   void run_cell(std::shared_ptr<Run> run, CellTask task, Admission::Owner owner);
+  // The same in two steps, for who may give up waiting for a place. False when it did.
+  net::awaitable<bool> enter_for_cell(CellTask& task, Admission::Owner owner, Admission::Turn& turn);
+  void give_up(Admission::Turn& turn) { admission_.give_up(turn); }
+  void leave_unused(Admission::Owner owner) { leave(owner, Clock::now()); }  // entered, and wanted no more
+  void begin_cell(Run& run, CellTask task, Admission::Owner owner);
+
+  // Leaves one of the processors to those who ask for little, or not any more. To be called now and then.
+  void mind_processors();
 
   // A sandbox that lasts is the caller's to end, and others may be sent into it.
   void release(std::uint64_t sandbox) { keeper_.release(sandbox); }
@@ -53,7 +61,7 @@ class Engine {
  private:
   Result<void> validate_request(RunSpec& spec) const;
   StartFailure at_capacity(std::string what) const;
-  void begin_cell(Run& run, CellTask task, Admission::Owner owner);
+  StartFailure full() const;
   void leave(Admission::Owner owner, Clock::time_point since);
 
   net::any_io_executor executor_;
@@ -65,6 +73,7 @@ class Engine {
   Clock::time_point started_ = Clock::now();
   std::uint64_t runs_ = 0;
   std::uint32_t sessions_ = 0;
+  bool spares_one_ = false;  // of the processors
 };
 
 }  // namespace hutch

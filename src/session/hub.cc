@@ -1,13 +1,14 @@
 #include "session/hub.h"
 
 #include <fcntl.h>
-#include <sys/sendfile.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <boost/asio/detached.hpp>
 #include <boost/asio/write.hpp>
 
 #include "base/id.h"
+#include "base/log.h"
 
 namespace hutch {
 namespace {
@@ -16,9 +17,12 @@ constexpr auto kRemembered = std::chrono::seconds(30);  // in memory, after the 
 constexpr std::size_t kMostRemembered = 256;
 constexpr std::size_t kMostRememberedBytes = 32U << 20;
 constexpr auto kLook = std::chrono::seconds(1);
-constexpr auto kWarning = std::chrono::seconds(60);  // before a session expires
+constexpr std::size_t kRounds = 10;  // in which every session is charged once
+constexpr auto kWorthCharging = std::chrono::milliseconds(10);
+constexpr auto kTimeToStop = std::chrono::seconds(2);  // of all that is cancelled at the end
+constexpr auto kWarning = std::chrono::seconds(60);    // before a session expires
 
-Admission::Owner owner_of(const std::string& key_id) { return std::hash<std::string>{}(key_id); }
+Admission::Owner owner_of(const std::string& key_id) { return Workers::owner_of(key_id); }
 
 class OneShotSink final : public RunSink {
  public:
@@ -35,18 +39,28 @@ class OneShotSink final : public RunSink {
   LiveRun& run_;
 };
 
-// Named by their place in the list: no name that a program chose becomes a name on the host.
+// Named by their place in the list: no name that a program chose becomes a name on the host. What had several names in
+// the workspace has them here, and takes its space once.
 void keep_contents(const std::filesystem::path& directory, std::vector<CollectedFile>& files) {
   std::error_code ignored;
   std::filesystem::create_directory(directory, ignored);
+  std::map<ino_t, std::filesystem::path> copies;
   for (std::size_t i = 0; i < files.size(); ++i) {
-    if (!files[i].content) continue;
-    const UniqueFd copy{
-        ::open((directory / std::to_string(i)).c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600)};
-    off_t at = 0;
-    while (copy && ::sendfile(copy.get(), files[i].content.get(), &at, 1U << 20) > 0) {
+    const UniqueFd content = std::move(files[i].content);
+    struct stat status{};
+    if (!content || ::fstat(content.get(), &status) != 0) continue;
+    const auto path = directory / std::to_string(i);
+    if (const auto first = copies.find(status.st_ino); first != copies.end()) {
+      std::filesystem::create_hard_link(first->second, path, ignored);
+      continue;
     }
-    files[i].content.reset();
+    const UniqueFd copy{::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600)};
+    if (!copy) continue;
+    if (copy_content(content.get(), copy.get(), files[i].entry.size)) {
+      copies.emplace(status.st_ino, path);
+    } else {
+      ::unlink(path.c_str());  // rather none than another
+    }
   }
 }
 
@@ -96,7 +110,7 @@ Result<std::shared_ptr<LiveRun>> Hub::run_once(OneShot what, const std::string& 
       co_return;
     }
     if (keep_files && !collected->files.empty()) {
-      co_await hub.engine_.workers().run([path = live->files_path(), &files = collected->files] {
+      co_await hub.engine_.workers().run(program->owner, [path = live->files_path(), &files = collected->files] {
         keep_contents(path, files);
         return true;
       });
@@ -173,6 +187,9 @@ std::shared_ptr<Session> Hub::add_session(SessionSettings settings) {
   session->on_changed = [this](Session& changed) {
     if (on_session_changed) on_session_changed(changed);
   };
+  session->on_cpu_used = [this](Session& spender, std::uint64_t cpu_us) {
+    if (on_cpu_used) on_cpu_used(spender, cpu_us);
+  };
   sessions_[id] = session;
   return session;
 }
@@ -192,11 +209,34 @@ std::vector<std::shared_ptr<Session>> Hub::sessions_of(std::string_view key_id) 
 }
 
 net::awaitable<void> Hub::end_session(std::shared_ptr<Session> session, std::string reason) {
-  sessions_.erase(session->settings().id);
+  if (sessions_.erase(session->settings().id) == 0) co_return;  // somebody else does it
   if (on_session_ended) on_session_ended(*session, reason);
-  std::error_code ignored;
-  std::filesystem::remove(session->settings().saved_files, ignored);
   co_await session->end(std::move(reason));
+  std::error_code ignored;
+  std::filesystem::remove(session->settings().saved_files, ignored);  // nobody writes it any more
+}
+
+void Hub::remove_orphans() const {
+  std::error_code failed;
+  std::error_code ignored;
+  std::filesystem::directory_iterator entry(options_.sessions_directory, failed);
+  for (; !failed && entry != std::filesystem::directory_iterator(); entry.increment(failed)) {
+    const auto& path = entry->path();
+    const auto found = sessions_.find(path.stem().string());
+    if (found == sessions_.end() || found->second->settings().saved_files != path) {
+      std::filesystem::remove(path, ignored);
+    }
+  }
+}
+
+// Not all at once: the kernel takes a while to count.
+void Hub::charge_some() {
+  auto next = sessions_.upper_bound(last_charged_);
+  for (std::size_t left = sessions_.empty() ? 0 : sessions_.size() / kRounds + 1; left > 0; --left) {
+    if (next == sessions_.end()) next = sessions_.begin();
+    last_charged_ = next->first;
+    (next++)->second->charge(kWorthCharging);
+  }
 }
 
 net::awaitable<void> Hub::tend() {
@@ -213,7 +253,11 @@ net::awaitable<void> Hub::tend() {
         session->warn_of_expiry();
       }
     }
-    for (auto& session : expired) co_await end_session(session, "expired");
+    for (auto& session : expired) {  // none waits for another
+      net::co_spawn(engine_.executor(), end_session(session, "expired"), net::detached);
+    }
+    charge_some();
+    engine_.mind_processors();
     forget_finished();
     alarm_.expires_after(kLook);
     co_await alarm_.async_wait(net::redirect_error(net::use_awaitable, ignored));
@@ -223,19 +267,26 @@ net::awaitable<void> Hub::tend() {
 net::awaitable<void> Hub::shut_down(std::chrono::milliseconds grace) {
   stopping_ = true;
   alarm_.cancel();
-  const auto deadline = Clock::now() + grace;
   const auto runs = runs_;
+  const auto all_finished = [&runs](Clock::time_point deadline) -> net::awaitable<void> {
+    for (const auto& [id, run] : runs) co_await run->wait_finished(deadline);
+  };
+  co_await all_finished(Clock::now() + grace);
   for (const auto& [id, run] : runs) {
-    if (co_await run->wait_finished(deadline)) continue;
     if (run->cancel) run->cancel();
-    co_await run->wait_finished(Clock::now() + std::chrono::seconds(2));
   }
-  const auto sessions = std::exchange(sessions_, {});
-  for (const auto& [id, session] : sessions) {
-    co_await session->save();
-    if (on_session_changed) on_session_changed(*session);
-    co_await session->end("the daemon stops");
+  co_await all_finished(Clock::now() + kTimeToStop);
+  TaskGroup closing(engine_.executor());
+  for (const auto& [id, session] : std::exchange(sessions_, {})) closing.spawn(close(session));
+  co_await closing.join();
+}
+
+net::awaitable<void> Hub::close(std::shared_ptr<Session> session) {
+  if (const auto saved = co_await session->save(); !saved) {
+    log::warning("files not saved", {{"session", session->settings().id}, {"reason", saved.error().message}});
   }
+  if (on_session_changed) on_session_changed(*session);
+  co_await session->end("the daemon stops");
 }
 
 }  // namespace hutch

@@ -49,6 +49,7 @@ class Hub {
   [[nodiscard]] std::shared_ptr<Session> find_session(std::string_view id, std::string_view key_id) const;
   [[nodiscard]] std::vector<std::shared_ptr<Session>> sessions_of(std::string_view key_id) const;
   net::awaitable<void> end_session(std::shared_ptr<Session> session, std::string reason);
+  void remove_orphans() const;  // saved files of no session, as a daemon that was killed leaves them
   [[nodiscard]] std::size_t session_count() const { return sessions_.size(); }
   [[nodiscard]] std::uint32_t running(std::string_view key_id) const;  // runs that have not ended
   [[nodiscard]] std::filesystem::path saved_files_of(const std::string& session_id) const {
@@ -58,17 +59,20 @@ class Hub {
   net::awaitable<void> tend();  // ends what has expired, for ever
   // Lets what runs come to its end for a while, then ends it; files that are to be kept are saved.
   net::awaitable<void> shut_down(std::chrono::milliseconds grace);
+  net::awaitable<void> close(std::shared_ptr<Session> session);
 
   Engine& engine() { return engine_; }
   [[nodiscard]] const RunCaps& caps() const { return options_.caps; }
   std::function<void(LiveRun&)> on_run_finished;
   std::function<void(Session&)> on_session_changed;
+  std::function<void(Session&, std::uint64_t cpu_us)> on_cpu_used;  // by a session, beside its runs
   std::function<void(Session&, std::string_view reason)> on_session_ended;
 
  private:
   [[nodiscard]] RunCaps caps_for(const wire::RunLimits& limits) const;
   void enlist(const std::shared_ptr<LiveRun>& run);
   void forget_finished();
+  void charge_some();
 
   Engine& engine_;
   HubOptions options_;
@@ -83,6 +87,7 @@ class Hub {
   std::size_t finished_bytes_ = 0;
   std::map<std::string, std::uint32_t, std::less<>> running_;  // by key
   std::map<std::string, std::shared_ptr<Session>, std::less<>> sessions_;
+  std::string last_charged_;
   bool stopping_ = false;
 };
 

@@ -48,6 +48,7 @@ class KeeperLink {
   void kill_others(std::uint64_t run);  // than its runner
   void ask_usage(const UsageRequest& request);
   void limit(const LimitRequest& request);
+  void spare(const SpareRequest& request);
   void settle(const SettleRequest& request);
   void stock(const StockRequest& request);
   enum class Pace { at_once, leisurely };  // when its program is over and others need the processors

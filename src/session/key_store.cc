@@ -68,7 +68,9 @@ Result<void> validate(const Key& key) {
   if (key.name.empty() || key.name.size() > kLongestName) return invalid("the name of a key has 1 to 100 bytes");
   if (std::ranges::any_of(key.name, is_control)) return invalid("the name of a key is one line of text");
   const auto& budget = key.limits.budget_per_month;
-  if (budget && (!std::isfinite(*budget) || *budget < 0)) return invalid("the budget of a key cannot be negative");
+  if (budget && (!std::isfinite(*budget) || *budget <= 0)) {
+    return invalid("the budget of a key must be more than 0; a key without one may spend what it likes");
+  }
   return {};
 }
 
@@ -96,7 +98,8 @@ Key key_of(const Row& row) {
 Secret::~Secret() { OPENSSL_cleanse(text_.data(), text_.size()); }
 
 Result<KeyStore> KeyStore::open(Database& database) {
-  KeyStore store(database);
+  HUTCH_TRY(auto audit, AuditLog::open(database));
+  KeyStore store(database, std::move(audit));
   HUTCH_TRY(store.insert_, database.prepare(R"sql(
     INSERT INTO api_key(secret_sha256, id, name, owner, run, files, admin, concurrent_runs, runs_per_minute,
       memory_bytes, cpu_seconds_per_month, budget_per_month, cache, created_ns, revoked_ns, rotated_from)
@@ -111,14 +114,23 @@ Result<KeyStore> KeyStore::open(Database& database) {
 
 Result<NewKey> KeyStore::create(std::string_view name, KeyScopes scopes, const KeyLimits& limits,
                                 std::string_view owner) {
-  return insert({.id = {},
-                 .name = std::string(name),
-                 .owner = std::string(owner),
-                 .scopes = scopes,
-                 .limits = limits,
-                 .created_ns = now_ns(),
-                 .revoked_ns = {},
-                 .rotated_from = {}});
+  HUTCH_TRY(auto transaction, database_->begin());
+  HUTCH_TRY(auto made, insert({.id = {},
+                               .name = std::string(name),
+                               .owner = std::string(owner),
+                               .scopes = scopes,
+                               .limits = limits,
+                               .created_ns = now_ns(),
+                               .revoked_ns = {},
+                               .rotated_from = {}}));
+  HUTCH_TRY(note("key_created", made.key.id, made.key.name));
+  HUTCH_TRY(transaction.commit());
+  return made;
+}
+
+// Whoever may write the database is the operator.
+Result<void> KeyStore::note(std::string_view action, std::string_view id, std::string_view detail) {
+  return audit_.append(now_ns(), "local", action, id, detail);
 }
 
 Result<NewKey> KeyStore::insert(Key key) {
@@ -144,10 +156,12 @@ Result<std::vector<Key>> KeyStore::list() {
 }
 
 Result<void> KeyStore::revoke(std::string_view id) {
+  HUTCH_TRY(auto transaction, database_->begin());
   known_version_.reset();
   HUTCH_TRY(const auto changed, revoke_.run(id, now_ns()));
   if (changed == 0) return make_error(ErrorCode::not_found, "there is no key " + std::string(id));
-  return {};
+  HUTCH_TRY(note("key_revoked", id));
+  return transaction.commit();
 }
 
 Result<NewKey> KeyStore::rotate(std::string_view id) {
@@ -156,11 +170,13 @@ Result<NewKey> KeyStore::rotate(std::string_view id) {
   const auto old = std::ranges::find(keys, id, &Key::id);
   if (old == keys.end()) return make_error(ErrorCode::not_found, "there is no key " + std::string(id));
   if (old->revoked_ns) return make_error(ErrorCode::invalid_argument, "key " + old->id + " is revoked already");
-  HUTCH_TRY(revoke(id));
+  known_version_.reset();
+  HUTCH_TRY(revoke_.run(id, now_ns()));
   Key next = *old;
   next.created_ns = now_ns();
   next.rotated_from = old->id;
   HUTCH_TRY(auto made, insert(std::move(next)));
+  HUTCH_TRY(note("key_rotated", id, made.key.id));
   HUTCH_TRY(transaction.commit());
   return made;
 }
@@ -178,6 +194,12 @@ Result<std::optional<Key>> KeyStore::find(std::string_view presented) {
       expected.size() == actual.size() && CRYPTO_memcmp(expected.data(), actual.data(), actual.size()) == 0;
   if (!is_known || !matches) return std::optional<Key>{};
   return std::optional<Key>{found->second.key};
+}
+
+Result<std::optional<Key>> KeyStore::get(std::string_view id) {
+  HUTCH_TRY(refresh());
+  const auto found = known_.find(id);
+  return found == known_.end() ? std::nullopt : std::optional(found->second.key);
 }
 
 Result<std::size_t> KeyStore::count() {

@@ -1,5 +1,6 @@
 // API keys. A key is `hutch_<24 hex>_<43 base64url>`: a public id and 256 random bits, shown once when it is made; only
 // the hash of the secret is stored. `hutch key` changes them while the daemon reads: every find() sees what is on disk.
+// What is done with keys is in the audit log.
 #pragma once
 
 #include <cstddef>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "session/audit_log.h"
 #include "session/database.h"
 
 namespace hutch {
@@ -73,7 +75,8 @@ class KeyStore {
 
   // The key that was presented; nothing when it is garbled, unknown or revoked, without telling which.
   Result<std::optional<Key>> find(std::string_view presented);
-  Result<std::size_t> count();  // of keys that are not revoked
+  Result<std::optional<Key>> get(std::string_view id);  // nothing when it is unknown or revoked
+  Result<std::size_t> count();                          // of keys that are not revoked
 
  private:
   struct Known {
@@ -81,11 +84,13 @@ class KeyStore {
     std::string secret_sha256;
   };
 
-  explicit KeyStore(Database& database) : database_(&database) {}
+  KeyStore(Database& database, AuditLog audit) : database_(&database), audit_(std::move(audit)) {}
   Result<void> refresh();
   Result<NewKey> insert(Key key);
+  Result<void> note(std::string_view action, std::string_view id, std::string_view detail = {});
 
   Database* database_;
+  AuditLog audit_;
   Statement insert_;
   Statement select_;
   Statement revoke_;

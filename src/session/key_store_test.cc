@@ -155,7 +155,7 @@ TEST_F(KeyStoreTest, RefusesNamesAndBudgetsThatMakeNoSense) {
     EXPECT_FALSE(store().create(name, {}, {}));
   }
   for (const double budget :
-       {-1.0, std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()}) {
+       {-1.0, 0.0, std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()}) {
     EXPECT_FALSE(store().create("x", {}, {.budget_per_month = budget}));
   }
   EXPECT_EQ(store().count().value(), 0U);

@@ -61,15 +61,21 @@ net::awaitable<void> Porter::answer_denials(std::shared_ptr<Porter> self) {
   }
 }
 
+// For a timer, whose last word may come when we are gone.
+std::function<void(const boost::system::error_code&)> Porter::stop_waiting() {
+  return [weak = weak_from_this()](const boost::system::error_code& cancelled) {
+    const auto self = cancelled ? nullptr : weak.lock();
+    if (!self) return;
+    boost::system::error_code ignored;
+    self->link_.control.cancel(ignored);
+  };
+}
+
 net::awaitable<bool> Porter::write(std::string bytes) {
   if (broken_) co_return false;
   busy_ = true;
   net::steady_timer late(executor_, kPatience);
-  late.async_wait([this](const boost::system::error_code& cancelled) {
-    if (cancelled) return;
-    boost::system::error_code ignored;
-    link_.control.cancel(ignored);
-  });
+  late.async_wait(stop_waiting());
   boost::system::error_code failed;
   co_await net::async_write(link_.control, net::buffer(bytes), net::redirect_error(net::use_awaitable, failed));
   if (failed) give_up("the sandbox does not take the file");
@@ -88,11 +94,7 @@ net::awaitable<bool> Porter::send_data(std::string_view bytes) {
 
 net::awaitable<bool> Porter::read_some(Clock::duration patience) {
   net::steady_timer late(executor_, patience);
-  late.async_wait([this](const boost::system::error_code& cancelled) {
-    if (cancelled) return;
-    boost::system::error_code ignored;
-    link_.control.cancel(ignored);
-  });
+  late.async_wait(stop_waiting());
   if (!co_await link_.readable()) {
     give_up("the sandbox did not answer in time");
     co_return false;
@@ -107,6 +109,7 @@ bool Porter::take_frame(const wire::Frame& frame) {
   if (outcome_ || !busy_) return false;
   switch (static_cast<wire::PorterReply>(frame.type)) {
     case wire::PorterReply::piece:
+      if (!packing_ || frame.payload.empty()) return false;
       pieces_.push_back(frame.payload);
       return true;
     case wire::PorterReply::done:
@@ -123,6 +126,7 @@ bool Porter::take_frame(const wire::Frame& frame) {
 
 net::awaitable<Porter::Outcome> Porter::outcome() {
   while (!outcome_ && !broken_) {
+    pieces_.clear();  // nobody wants them any more
     if (!co_await read_some(kPatience)) break;
   }
   if (!outcome_) {

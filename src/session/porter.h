@@ -4,6 +4,7 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -33,6 +34,7 @@ class Porter final : public KeeperListener, public std::enable_shared_from_this<
 
   template <class T>
   net::awaitable<bool> send(wire::PorterTask task, T message) {
+    packing_ = task == wire::PorterTask::pack;
     co_return co_await write(wire::make_frame(task, message));
   }
   // False when it is of no more use, or has refused already: then outcome() says why.
@@ -52,6 +54,7 @@ class Porter final : public KeeperListener, public std::enable_shared_from_this<
   void on_keeper_lost() override;
 
   net::awaitable<bool> write(std::string bytes);
+  std::function<void(const boost::system::error_code&)> stop_waiting();
   net::awaitable<bool> read_some(Clock::duration patience);
   bool take_frame(const wire::Frame& frame);
   void give_up(std::string why);
@@ -67,7 +70,8 @@ class Porter final : public KeeperListener, public std::enable_shared_from_this<
   std::string failure_;
   bool started_ = false;
   bool broken_ = false;
-  bool busy_ = false;  // a request is under way
+  bool busy_ = false;     // a request is under way
+  bool packing_ = false;  // and it may send pieces
 };
 
 }  // namespace hutch

@@ -95,6 +95,7 @@ net::awaitable<std::expected<wire::Record, StartFailure>> Run::execute() {
   end_tool_calls(calls_.cancel_all(), ToolCallEnd::cancelled, Tell::client);
   while (!cells_done_.empty()) cell_over();
   answered_.set();
+  ready_.set();  // it may have failed without a word
   wall_timer_.cancel();
   watch_timer_.cancel();
   patience_timer_.cancel();
@@ -166,7 +167,8 @@ net::awaitable<void> Run::wait_for_end() {
   }
   // The next interpreter of a session must not meet the end of this one.
   const bool session = spec_.lasting || spec_.into != 0;
-  if (!session && spec_.files.empty() && is_empty(link_.workspace.get())) co_return;
+  left_nothing_ = !session && spec_.files.empty() && is_empty(link_.workspace.get());
+  if (left_nothing_) co_return;
   // Files are looked at when nobody is left who could change them.
   keeper_.signal(link_.number, SIGKILL);
   co_await exited_.wait_until(Clock::now() + kDeathTime);
@@ -184,10 +186,10 @@ void Run::send_cell(CellTask task) {
   cell_runs_ = true;
   cell_timed_out_ = false;
   cell_is_command_ = task.what.is_command;
+  cell_takes_input_ = task.what.input == wire::CellInput::live;
   python_.reset();
   changes_.reset();
-  displays_ = display_bytes_ = 0;
-  displays_truncated_ = false;
+  displays_ = {};
   denials_ = {};
   task.what.tools = std::exchange(task.tools.definitions, {});
   calls_ = HostCalls(std::move(task.tools));
@@ -198,7 +200,7 @@ void Run::send_cell(CellTask task) {
   cell_began_ = Clock::now();
   cell_began_at_ns_ = now_ns();
   cell_output_before_ = output_bytes_;
-  cell_wall_ = task.timeout.value_or(spec_.limits.wall);
+  limits_now_ = limits_of_cell(task);
   cell_is_whole_ = spec_.lasting || spec_.into != 0 || task.timeout;
   link_.cgroup.stand_back(task.waited);
   // First of all: what follows is done while it runs.
@@ -210,9 +212,17 @@ void Run::send_cell(CellTask task) {
   const auto reading = link_.cgroup ? link_.cgroup.read() : Result<CgroupHandle::Reading>(CgroupHandle::Reading{});
   if (link_.cgroup && reading) usage_.cpu_us = reading->cpu_us - std::min(link_.cpu_before_us, reading->cpu_us);
   cell_cpu_before_us_ = usage_.cpu_us;
-  arm_wall_limit(cell_wall_);
+  arm_wall_limit(limits_now_.wall);
   watch_timer_.cancel();
   begin_turn();
+}
+
+// More time is more processor time too, unless the shell has less of that than of time: then somebody wanted it so.
+Limits Run::limits_of_cell(const CellTask& task) const {
+  Limits limits = spec_.limits;
+  limits.wall = task.timeout.value_or(limits.wall);
+  if (spec_.limits.cpu >= spec_.limits.wall) limits.cpu = std::max(limits.cpu, limits.wall);
+  return limits;
 }
 
 void Run::run_cell(CellTask task, std::function<void()> done) {
@@ -225,11 +235,18 @@ net::awaitable<bool> Run::wait_until_ready() {
   co_return !failure_;
 }
 
+Result<std::uint64_t> Run::cpu_of(const CgroupHandle& group) {
+  if (!group) return make_error(ErrorCode::unsupported, "there is no control group");
+  HUTCH_TRY(const auto reading, group.read());
+  return reading.cpu_us;
+}
+
 std::uint64_t Run::cell_cpu_us() const { return usage_.cpu_us - std::min(cell_cpu_before_us_, usage_.cpu_us); }
 
 void Run::cell_over() {
   if (cells_done_.empty()) return;
   cell_runs_ = false;
+  drop_input();
   link_.expect_frames_of(wire::kMaxIdleFrame);
   const auto done = std::move(cells_done_.front());
   cells_done_.pop_front();
@@ -314,7 +331,8 @@ net::awaitable<void> Run::watch_usage() {
   while (!over_ && !ended_event_.is_set()) {
     const bool idle = is_shell() && !cell_runs_ && !weaker;  // nothing to watch before the next cell
     const auto used = std::chrono::milliseconds(cell_cpu_us() / 1000);
-    const auto left = spec_.limits.cpu > used ? spec_.limits.cpu - used : std::chrono::milliseconds(0);
+    const auto most = limits_now_.cpu;
+    const auto left = most > used ? most - used : std::chrono::milliseconds(0);
     const auto earliest = std::chrono::milliseconds(left.count() * 100 / std::max(spec_.limits.cpu_percent, 1U));
     if (idle) {
       watch_timer_.expires_at(Clock::time_point::max());
@@ -338,7 +356,7 @@ void Run::on_usage(const UsageNumbers& usage) {
   usage_.peak_memory = peak;
   usage_.oom_kills -= std::min(oom_kills_before_, usage_.oom_kills);
   usage_heard_.set();
-  if (cell_cpu_us() / 1000 >= static_cast<std::uint64_t>(spec_.limits.cpu.count())) end(Ended::cpu_limit);
+  if (cell_cpu_us() / 1000 >= static_cast<std::uint64_t>(limits_now_.cpu.count())) end(Ended::cpu_limit);
   if (usage.from_cgroup) return;  // the kernel sees to the rest
   if (usage.memory_now > spec_.limits.memory.count) end(Ended::memory_limit);
   if (usage.processes > spec_.limits.processes) end(Ended::process_limit);
@@ -376,9 +394,11 @@ net::awaitable<Collection> Run::collect() {
   for (const auto& file : spec_.files) hashes[file.path].update(file.data);
   for (auto& [path, hash] : hashes) inputs.emplace(path, hash.hex());
   const int workspace = link_.workspace.get();
-  if (inputs.empty() && is_empty(workspace)) co_return Collection{.scratch_used = used_bytes(workspace)};
+  // What was empty is not looked at again: those who live on could have put something there.
+  if (left_nothing_ || (inputs.empty() && is_empty(workspace)))
+    co_return Collection{.scratch_used = used_bytes(workspace)};
   const bool keep_open = spec_.request.want_files;
-  co_return co_await workers_.run([workspace, &inputs, keep_open, scratch = spec_.limits.scratch] {
+  co_return co_await workers_.run(owner, [workspace, &inputs, keep_open, scratch = spec_.limits.scratch] {
     return collect_files(workspace, inputs, keep_open, scratch);
   });
 }

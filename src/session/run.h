@@ -89,11 +89,19 @@ class Run final : public KeeperListener, public std::enable_shared_from_this<Run
     spec_.others_follow = others_wait;
     spec_.waited_us = static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(waited).count());
   }
-  std::function<void()> on_placed;  // called when it need not wait for others any more
+  Workers::Owner owner = 0;            // whose turn it takes among the workers
+  std::function<void()> on_placed;     // called when it need not wait for others any more
+  std::function<void()> on_cancelled;  // while it waits for them
   [[nodiscard]] bool is_shell() const { return spec_.request.mode != wire::RunMode::script; }
   [[nodiscard]] bool usable() const { return ended_ == Ended::by_itself && !ended_event_.is_set() && !failure_; }
-  void cancel() { end(Ended::cancelled); }
+  void cancel() {
+    end(Ended::cancelled);
+    if (on_cancelled) on_cancelled();
+  }
+  [[nodiscard]] const std::optional<StartFailure>& failure() const { return failure_; }
   void interrupt();
+  // For the cell that runs, if its input is live: all of it is taken, or nothing.
+  Result<void> give_input(std::string_view text);
   // For a call that the sink was told of: what the code gets, or what its exception says.
   Result<void> answer_tool_call(const std::string& call_id, bool ok, std::string text);
   // `done` is called when the cell is over, or the whole shell.
@@ -107,8 +115,11 @@ class Run final : public KeeperListener, public std::enable_shared_from_this<Run
     const auto reading = link_.cgroup ? link_.cgroup.read() : Result<CgroupHandle::Reading>(system_error(0));
     return reading ? std::optional(reading->peak_memory) : std::nullopt;
   }
-  CgroupHandle take_handle() { return std::move(link_.cgroup); }
-  UniqueFd take_workspace() { return std::move(link_.workspace); }
+  // The processor time that its sandbox's control group counts, and what it counted when the cell began that runs.
+  [[nodiscard]] Result<std::uint64_t> group_cpu_us() const { return cpu_of(link_.cgroup); }
+  [[nodiscard]] std::uint64_t cpu_before_cell_us() const { return link_.cpu_before_us + cell_cpu_before_us_; }
+  static Result<std::uint64_t> cpu_of(const CgroupHandle& group);
+  CgroupHandle take_handle() { return std::move(link_.cgroup ? link_.cgroup : spec_.cgroup); }
   net::awaitable<bool> wait_until_ready();  // false: it never was
   // There is no place for it: whoever waits hears so.
   StartFailure refuse(StartFailure why) {
@@ -144,12 +155,15 @@ class Run final : public KeeperListener, public std::enable_shared_from_this<Run
   void task_is_out();
   net::awaitable<void> send_files();
   void send_cell(CellTask task);
+  [[nodiscard]] Limits limits_of_cell(const CellTask& task) const;
   wire::Record make_cell_record(const wire::CellDone& done);
   [[nodiscard]] std::uint64_t cell_cpu_us() const;
   void cell_over();
   void send(std::string frame);
   net::awaitable<void> send_rest();
   net::awaitable<void> feed_input();
+  net::awaitable<void> give_rest();
+  void drop_input();
   net::awaitable<void> read_stream(net::posix::stream_descriptor& from, wire::Stream stream);
   void drain_streams();
   bool read_available(net::posix::stream_descriptor& from, wire::Stream stream);
@@ -212,15 +226,18 @@ class Run final : public KeeperListener, public std::enable_shared_from_this<Run
   std::deque<std::function<void()>> cells_done_;
   std::string outgoing_;  // to the runner
   bool writing_ = false;
+  std::string given_input_;  // that the program's pipe has not taken yet
+  bool giving_ = false;
   std::string task_;  // one that was too long for the request
   bool task_sent_ = false;
   bool cell_runs_ = false;
   bool cell_ending_ = false;  // it is over, and the keeper is asked about it
   bool cell_is_command_ = false;
-  bool cell_is_whole_ = false;     // nobody will add lines to it
-  std::uint64_t wall_serial_ = 0;  // of the time limit that counts
-  bool cell_timed_out_ = false;    // and was interrupted
-  std::chrono::milliseconds cell_wall_{0};
+  bool cell_takes_input_ = false;
+  bool cell_is_whole_ = false;        // nobody will add lines to it
+  std::uint64_t wall_serial_ = 0;     // of the time limit that counts
+  bool cell_timed_out_ = false;       // and was interrupted
+  Limits limits_now_ = spec_.limits;  // of the latest cell
   Clock::time_point cell_arrived_;
   Clock::time_point cell_began_;
   std::int64_t cell_began_at_ns_ = 0;
@@ -239,9 +256,7 @@ class Run final : public KeeperListener, public std::enable_shared_from_this<Run
   std::optional<Clock::time_point> paused_at_;  // since when the wall clock stands still
   Clock::duration paused_{0};                   // for how long it stood still before
   Clock::duration wall_left_{0};                // when it goes on
-  std::size_t displays_ = 0;
-  std::size_t display_bytes_ = 0;
-  bool displays_truncated_ = false;
+  DisplayBudget displays_;
   Denials denials_;
   Ended ended_ = Ended::by_itself;
   bool started_ = false;
@@ -249,6 +264,7 @@ class Run final : public KeeperListener, public std::enable_shared_from_this<Run
   bool said_finished_ = false;
   bool over_ = false;
   bool released_ = false;
+  bool left_nothing_ = false;  // in its workspace
   int wait_status_ = 0;
   UsageNumbers usage_;
   std::uint64_t output_bytes_ = 0;

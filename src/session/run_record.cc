@@ -26,7 +26,7 @@ wire::Record Run::make_record(const Collection& files) {
   const bool late = ended_ == Ended::by_itself && cell_timed_out_;
   const Verdict verdict = judge({.ended = late ? Ended::wall_limit : ended_,
                                  .wait_status = wait_status_,
-                                 .limits = spec_.limits,
+                                 .limits = limits_now_,
                                  .usage = usage_,
                                  .wall_ms = execution_us / 1000,
                                  .output_bytes = output_bytes_,
@@ -41,7 +41,7 @@ wire::Record Run::make_record(const Collection& files) {
                       .stdout_truncated = truncated_[0],
                       .stderr_truncated = truncated_[1],
                       .files_truncated = files.truncated,
-                      .displays_truncated = displays_truncated_,
+                      .displays_truncated = displays_.truncated(),
                       .changes = std::move(changes_),
                       .error = verdict.error};
   record.usage = {.wall_us = execution_us,
@@ -77,11 +77,9 @@ wire::Record Run::make_cell_record(const wire::CellDone& done) {
   }
   const bool failed = python_.has_value() || done.status == wire::CellStatus::error;
   const int code = done.exit_code != 0 ? done.exit_code : failed ? 1 : 0;
-  Limits limits = spec_.limits;
-  limits.wall = cell_wall_;
   const Verdict verdict = judge({.ended = cell_timed_out_ ? Ended::wall_limit : Ended::by_itself,
                                  .wait_status = W_EXITCODE(code, 0),
-                                 .limits = limits,
+                                 .limits = limits_now_,
                                  .usage = usage_,
                                  .wall_ms = wall_us / 1000,
                                  .output_bytes = output_bytes_ - cell_output_before_,
@@ -93,7 +91,7 @@ wire::Record Run::make_cell_record(const wire::CellDone& done) {
                       .started_at_ns = cell_began_at_ns_,
                       .exit_code = verdict.exit_code,
                       .warm = true,
-                      .displays_truncated = displays_truncated_,
+                      .displays_truncated = displays_.truncated(),
                       .execution_count = done.execution_count,
                       .changes = std::move(changes_),
                       .error = verdict.error};

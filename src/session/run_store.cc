@@ -130,14 +130,13 @@ Result<void> RunStore::prepare_others() {
     INSERT INTO usage(key_id, month, runs, cpu_us, cost) VALUES (?1, ?2, 1, ?3, ?4)
     ON CONFLICT(key_id, month) DO UPDATE SET runs = runs + 1, cpu_us = cpu_us + excluded.cpu_us,
       cost = cost + excluded.cost)sql"));
+  HUTCH_TRY(charge_, database_->prepare(R"sql(
+    INSERT INTO usage(key_id, month, runs, cpu_us, cost) VALUES (?1, ?2, 0, ?3, ?4)
+    ON CONFLICT(key_id, month) DO UPDATE SET cpu_us = cpu_us + excluded.cpu_us, cost = cost + excluded.cost)sql"));
   HUTCH_TRY(usage_, database_->prepare("SELECT runs, cpu_us, cost FROM usage WHERE key_id = ?1 AND month = ?2"));
   HUTCH_TRY(keys_, database_->prepare(R"sql(
     SELECT key_id FROM key_with_runs AS known
     WHERE EXISTS (SELECT 1 FROM run WHERE run.key_id = known.key_id AND created_ns >= ?1))sql"));
-  HUTCH_TRY(audit_, database_->prepare("INSERT INTO audit(time_ns, key_id, action, target, detail)"
-                                       " VALUES (?1, ?2, ?3, ?4, ?5)"));
-  HUTCH_TRY(audit_tail_, database_->prepare("SELECT time_ns, key_id, action, target, detail FROM audit"
-                                            " ORDER BY sequence DESC LIMIT ?1"));
   return {};
 }
 
@@ -259,6 +258,12 @@ Result<std::vector<std::string>> RunStore::remove_of_key(std::string_view key_id
   return removed;
 }
 
+Result<void> RunStore::charge(std::string_view key_id, std::string_view month, std::uint64_t cpu_us,
+                              double price_per_cpu_second) {
+  HUTCH_TRY(charge_.run(key_id, month, cpu_us, static_cast<double>(cpu_us) / 1e6 * price_per_cpu_second));
+  return {};
+}
+
 Result<Usage> RunStore::usage(std::string_view key_id, std::string_view month) {
   std::ignore = flush();
   Usage usage;
@@ -276,26 +281,6 @@ Result<std::vector<std::string>> RunStore::distinct_keys(std::int64_t since_ns) 
   std::vector<std::string> keys;
   HUTCH_TRY(keys_.for_each([&keys](const Row& row) { keys.push_back(row.text(0)); }, since_ns));
   return keys;
-}
-
-Result<void> RunStore::audit(std::int64_t time_ns, std::string_view key_id, std::string_view action,
-                             std::string_view target, std::string_view detail) {
-  HUTCH_TRY(audit_.run(time_ns, key_id, action, target, detail));
-  return {};
-}
-
-Result<std::vector<AuditEntry>> RunStore::audit_tail(std::size_t most) {
-  std::vector<AuditEntry> entries;
-  const auto add = [&entries](const Row& row) {
-    entries.push_back({.time_ns = row.integer(0),
-                       .key_id = row.text(1),
-                       .action = row.text(2),
-                       .target = row.text(3),
-                       .detail = row.text(4)});
-  };
-  HUTCH_TRY(audit_tail_.for_each(add, most));
-  std::ranges::reverse(entries);
-  return entries;
 }
 
 }  // namespace hutch

@@ -1,4 +1,4 @@
-// What was run, what it cost and who did what, per key. Records and events are JSON that only the API understands.
+// What was run and what it cost, per key. Records and events are JSON that only the API understands.
 #pragma once
 
 #include <cstddef>
@@ -54,14 +54,6 @@ struct Usage {
   double cost = 0;
 };
 
-struct AuditEntry {
-  std::int64_t time_ns = 0;
-  std::string key_id;
-  std::string action;
-  std::string target;
-  std::string detail;
-};
-
 // "2026-11", in UTC.
 [[nodiscard]] std::string usage_month(std::int64_t time_ns);
 
@@ -98,13 +90,12 @@ class RunStore {
   // kMostRemovedAtOnce per call, oldest first, because the daemon waits for it: call again until nothing is left.
   Result<std::vector<std::string>> remove_older_than(std::int64_t time_ns, std::size_t keep_most);
 
+  // Processor time that is in no run's record.
+  Result<void> charge(std::string_view key_id, std::string_view month, std::uint64_t cpu_us,
+                      double price_per_cpu_second);
   Result<Usage> usage(std::string_view key_id, std::string_view month);
   // The keys with runs (that are still remembered) created since then.
   Result<std::vector<std::string>> distinct_keys(std::int64_t since_ns);
-
-  Result<void> audit(std::int64_t time_ns, std::string_view key_id, std::string_view action, std::string_view target,
-                     std::string_view detail);
-  Result<std::vector<AuditEntry>> audit_tail(std::size_t most);  // the last ones, oldest first
 
  private:
   struct Finished {
@@ -132,6 +123,7 @@ class RunStore {
   Statement begin_;
   Statement finish_;
   Statement add_usage_;
+  Statement charge_;
   Statement get_;
   Statement list_;
   Statement list_of_session_;
@@ -143,8 +135,6 @@ class RunStore {
   Statement remove_;
   Statement usage_;
   Statement keys_;
-  Statement audit_;
-  Statement audit_tail_;
 };
 
 }  // namespace hutch

@@ -302,18 +302,14 @@ TEST_F(RunStoreTest, TellsWhichKeysWereActive) {
   EXPECT_THAT(store_.distinct_keys(301).value(), IsEmpty());
 }
 
-TEST_F(RunStoreTest, TheAuditTailIsInOrder) {
-  for (int i = 0; i < 5; ++i) {
-    ASSERT_TRUE(store_.audit(i, "key_a", "create", "ses_" + std::to_string(i), R"({"x": 1})"));
-  }
-  const auto tail = store_.audit_tail(2).value();
-  ASSERT_EQ(tail.size(), 2U);
-  EXPECT_EQ(tail[0].target, "ses_3");
-  EXPECT_EQ(tail[1].target, "ses_4");
-  EXPECT_EQ(tail[1].time_ns, 4);
-  EXPECT_EQ(tail[1].key_id, "key_a");
-  EXPECT_EQ(tail[1].action, "create");
-  EXPECT_EQ(tail[1].detail, R"({"x": 1})");
+TEST_F(RunStoreTest, WhatNoRunHasUsedIsChargedToo) {
+  ASSERT_TRUE(store_.charge("key_a", "2026-11", 1'500'000, 2));
+  ASSERT_TRUE(store_.charge("key_a", "2026-11", 500'000, 2));
+  const auto used = store_.usage("key_a", "2026-11").value();
+  EXPECT_EQ(used.runs, 0U);
+  EXPECT_EQ(used.cpu_us, 2'000'000U);
+  EXPECT_DOUBLE_EQ(used.cost, 4);
+  EXPECT_EQ(store_.usage("key_a", "2026-12").value().cpu_us, 0U);
 }
 
 TEST_F(RunStoreTest, AFailureInsideFlushLeavesNothingBehind) {

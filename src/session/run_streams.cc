@@ -1,4 +1,6 @@
 // What goes into a sandbox and what comes out of it: standard input, output, and the runner's own words.
+#include <fcntl.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -16,6 +18,7 @@ namespace hutch {
 namespace {
 
 constexpr std::uint32_t kMostUnheard = 1'000;  // answers that a sandbox leaves in its socket
+constexpr std::size_t kMostInput = 64U << 10;  // that a program has not read yet
 constexpr int kMostLastReads = 64;             // of a stream whose program is over, but that somebody still writes to
 
 }  // namespace
@@ -59,6 +62,49 @@ net::awaitable<void> Run::feed_input() {
   boost::system::error_code ignored;
   link_.input.close(ignored);
   from_client_.close(ignored);
+}
+
+// What is in the program's pipe counts, so that who sends hears of a program that does not read.
+Result<void> Run::give_input(std::string_view text) {
+  if (!cell_runs_ || !cell_takes_input_ || !link_.input.is_open()) {
+    return make_error(ErrorCode::invalid_argument, "what runs takes no input")
+        .with_hint("start the run with `stdin`: true, and send when it has begun");
+  }
+  int unread = 0;
+  std::ignore = ::ioctl(link_.input.native_handle(), FIONREAD, &unread);
+  if (static_cast<std::size_t>(unread) + given_input_.size() + text.size() > kMostInput) {
+    return make_error(ErrorCode::limit, "the program does not read its input, and no more fits")
+        .with_hint("nothing of it was sent: send less at once, or wait until it has read what was sent");
+  }
+  given_input_ += text;
+  if (!std::exchange(giving_, true)) tasks_.spawn(give_rest());
+  return {};
+}
+
+net::awaitable<void> Run::give_rest() {
+  boost::system::error_code failed;
+  while (!given_input_.empty() && !failed) {
+    const ssize_t written = ::write(link_.input.native_handle(), given_input_.data(), given_input_.size());
+    if (written > 0) {
+      given_input_.erase(0, static_cast<std::size_t>(written));
+    } else if (errno == EAGAIN) {
+      co_await link_.input.async_wait(net::posix::stream_descriptor::wait_write,
+                                      net::redirect_error(net::use_awaitable, failed));
+    } else {
+      break;
+    }
+  }
+  giving_ = false;
+}
+
+// What a cell did not read is not the next one's. Only the sandbox holds the pipe's other end; this opens another.
+void Run::drop_input() {
+  given_input_.clear();
+  if (!std::exchange(cell_takes_input_, false) || !link_.input.is_open()) return;
+  const std::string name = "/proc/self/fd/" + std::to_string(link_.input.native_handle());
+  const UniqueFd end{::open(name.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC)};
+  const auto chunk = moving_chunk();
+  for (int i = 0; end && i < kMostLastReads && ::read(end.get(), chunk.data(), chunk.size()) > 0;) ++i;
 }
 
 net::awaitable<void> Run::read_stream(net::posix::stream_descriptor& from, wire::Stream stream) {
@@ -241,7 +287,6 @@ bool Run::answer_display(std::uint32_t number, bool refused) {
 
 // The runner waits for the answer, so what was printed before is in the pipes, and nothing that comes after it.
 bool Run::take_display(const wire::Frame& frame) {
-  constexpr DisplayCaps kCaps;
   auto message = wire::decode<wire::Display>(frame.payload);
   if (message && link_.walls_up && !code_runs()) {  // a thread's, or of an object that is asked about: nobody watches
     return answer_display(message->number, true);
@@ -251,9 +296,7 @@ bool Run::take_display(const wire::Frame& frame) {
   const std::uint32_t number = message->number;
   bool refused = false;
   if (tidy_display(*message)) {
-    display_bytes_ += weight(*message);
-    refused = ++displays_ > kCaps.count || display_bytes_ > kCaps.total.count;
-    displays_truncated_ = displays_truncated_ || refused;
+    refused = !displays_.take(*message);
     if (!refused) {
       sink_.on_output(
           {.at_us = us_since(spec_.arrived), .display = std::make_shared<const wire::Display>(std::move(*message))});

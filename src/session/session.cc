@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <boost/asio/detached.hpp>
 
+#include "base/log.h"
+
 namespace hutch {
 namespace {
 
@@ -24,6 +26,10 @@ void note_cancelled(wire::Record& record) {
   record.status = wire::Status::cancelled;
 }
 
+Error cancelled_before() { return make_error(ErrorCode::disconnected, "cancelled before it started"); }
+
+Error ended_before() { return make_error(ErrorCode::disconnected, "the session ended before it could run"); }
+
 }  // namespace
 
 Session::Session(Engine& engine, SessionSettings settings, Admission::Owner owner)
@@ -32,7 +38,7 @@ Session::Session(Engine& engine, SessionSettings settings, Admission::Owner owne
       owner_(owner),
       events_(engine.executor(), kEventBytes),
       cell_over_(engine.executor()),
-      interpreter_gone_(engine.executor()),
+      interpreter_gone_(std::make_shared<Event>(engine.executor())),
       opened_(engine.executor()),
       saved_(engine.executor()) {}
 
@@ -64,6 +70,7 @@ net::awaitable<std::expected<void, StartFailure>> Session::open() {
   if (opening_) {
     co_await opened_.wait();
     if (interpreter_) co_return std::expected<void, StartFailure>{};
+    if (ended_) co_return std::unexpected(StartFailure{.error = ended_before()});
     co_return std::unexpected(StartFailure{.error = make_error(ErrorCode::internal, "the interpreter did not start")});
   }
   opening_ = true;
@@ -88,25 +95,27 @@ net::awaitable<std::expected<void, StartFailure>> Session::open_once() {
     if (settings_.persist && fresh && std::filesystem::exists(settings_.saved_files, ignored)) {
       if (auto restored = co_await restore(); !restored) {
         // Never with an empty workspace, which would be saved over what could not be brought back.
-        if (interpreter_) {
-          interpreter_->cancel();
-          co_await interpreter_gone_.wait();
-        }
+        co_await stop_interpreter();
         lose_sandbox();
-        co_return std::unexpected(StartFailure{.error = restored.error()});
+        co_return std::unexpected(StartFailure{.error = ended_ ? ended_before() : restored.error()});
       }
     }
+  }
+  if (ended_) co_return std::unexpected(StartFailure{.error = ended_before()});
+  if (!interpreter_) {  // it did not live to see its files
+    co_return std::unexpected(StartFailure{.error = make_error(ErrorCode::internal, "the interpreter died")});
   }
   tell(fresh ? "ready" : "restarted", fresh ? "" : "a new interpreter; variables are gone, files are kept");
   co_return std::expected<void, StartFailure>{};
 }
 
-// The first makes the sandbox, the next ones go into it.
+// The first makes the sandbox, the next ones go into it. None for a session that has ended: whoever ends it waits for
+// the interpreters that it sees.
 net::awaitable<std::expected<void, StartFailure>> Session::start_interpreter() {
+  if (ended_) co_return std::unexpected(StartFailure{.error = ended_before()});
   int pipe[2];
   if (::pipe2(pipe, O_CLOEXEC) != 0) co_return std::unexpected(StartFailure{.error = system_error(errno)});
   input_.reset(pipe[1]);
-  ::fcntl(pipe[1], F_SETFL, O_NONBLOCK);
   RunSpec spec{.request = {.template_name = settings_.template_name,
                            .mode = settings_.mode,
                            .environment = settings_.environment,
@@ -120,40 +129,56 @@ net::awaitable<std::expected<void, StartFailure>> Session::start_interpreter() {
   auto run = engine_.admit(std::move(spec), *this);
   if (!run) co_return std::unexpected(StartFailure{.error = run.error()});
   last_words_.reset();
-  interpreter_gone_.reset();
+  const auto gone = std::make_shared<Event>(engine_.executor());
+  interpreter_gone_ = gone;
   interpreter_ = *run;
   net::co_spawn(
       engine_.executor(),
-      [](std::shared_ptr<Session> self, std::shared_ptr<Run> interpreter) -> net::awaitable<void> {
-        co_await self->host(std::move(interpreter));
-      }(shared_from_this(), *run),
+      [](std::shared_ptr<Session> self, std::shared_ptr<Run> interpreter,
+         std::shared_ptr<Event> end) -> net::awaitable<void> {
+        co_await self->host(std::move(interpreter), std::move(end));
+      }(shared_from_this(), *run, gone),
       net::detached);
   const bool ready = co_await (*run)->wait_until_ready();
-  if (!ready || !interpreter_) {
-    co_await interpreter_gone_.wait();
-    if (last_words_ && !*last_words_) co_return std::unexpected(last_words_->error());
-    co_return std::unexpected(StartFailure{.error = make_error(ErrorCode::internal, "the interpreter did not start")});
+  if (ready && sandbox_ == 0) adopt_sandbox(**run);  // even if it is to go at once: it is ours to release
+  if (ready && interpreter_ && !ended_) co_return std::expected<void, StartFailure>{};
+  co_await gone->wait();
+  if (ended_) {
+    lose_sandbox();
+    co_return std::unexpected(StartFailure{.error = ended_before()});
   }
-  if (sandbox_ == 0) {
-    sandbox_ = (*run)->sandbox();
-    template_index_ = (*run)->template_index();
-    limits_ = (*run)->limits();
-    workspace_.reset(::fcntl((*run)->workspace(), F_DUPFD_CLOEXEC, 0));
-  }
-  co_return std::expected<void, StartFailure>{};
+  if (last_words_ && !*last_words_) co_return std::unexpected(last_words_->error());
+  co_return std::unexpected(StartFailure{.error = make_error(ErrorCode::internal, "the interpreter did not start")});
 }
 
-net::awaitable<void> Session::host(std::shared_ptr<Run> interpreter) {
+void Session::adopt_sandbox(const Run& interpreter) {
+  sandbox_ = interpreter.sandbox();
+  template_index_ = interpreter.template_index();
+  limits_ = interpreter.limits();
+  told_cpu_us_ = interpreter.group_cpu_us().value_or(0);
+  workspace_.reset(::fcntl(interpreter.workspace(), F_DUPFD_CLOEXEC, 0));
+}
+
+net::awaitable<void> Session::stop_interpreter() {
+  while (interpreter_) {
+    const auto gone = interpreter_gone_;
+    interpreter_->cancel();
+    co_await gone->wait();
+  }
+}
+
+net::awaitable<void> Session::host(std::shared_ptr<Run> interpreter, std::shared_ptr<Event> gone) {
   last_words_ = co_await engine_.execute(interpreter, owner_);
   cgroup_ = interpreter->take_handle();
   if (interpreter_ == interpreter) interpreter_.reset();
   if (!engine_.keeps_files()) lose_sandbox();  // without control groups a sandbox dies with its interpreter
-  interpreter_gone_.set();
+  gone->set();
   cell_over_.set();
 }
 
 void Session::lose_sandbox() {
   if (sandbox_ == 0) return;
+  charge(std::chrono::microseconds(1));
   engine_.release(sandbox_);
   sandbox_ = 0;
   workspace_.reset();
@@ -163,23 +188,30 @@ void Session::lose_sandbox() {
   lost_ = !settings_.persist;
 }
 
+void Session::charge(std::chrono::microseconds least) {
+  auto used = interpreter_ ? interpreter_->group_cpu_us() : Run::cpu_of(cgroup_);
+  if (current_ && current_->stage() == RunStage::running) {  // what it uses itself will be in its record
+    if (!interpreter_) return;
+    used = interpreter_->cpu_before_cell_us();
+  }
+  if (!used || *used < told_cpu_us_ + static_cast<std::uint64_t>(least.count())) return;
+  const std::uint64_t more = *used - std::exchange(told_cpu_us_, *used);
+  if (on_cpu_used) on_cpu_used(*this, more);
+}
+
+void Session::stop_between_runs() {
+  if (!current_ && queue_.empty() && !opening_ && interpreter_) interpreter_->cancel();
+}
+
 void Session::submit(std::shared_ptr<LiveRun> run, CellTask task) {
   touch();
+  if (ended_) {
+    run->queue(nullptr);
+    return run->fail({.error = ended_before()});
+  }
   const std::weak_ptr<Session> weak = weak_from_this();
   run->cancel = [weak, id = run->identity().id] {
-    const auto self = weak.lock();
-    if (!self) return;
-    if (self->current_ && self->current_->identity().id == id) {
-      if (std::exchange(self->current_->cancel_asked, true)) return;
-      net::co_spawn(self->engine_.executor(), stop_run(self, self->current_), net::detached);
-      return;
-    }
-    const auto found =
-        std::ranges::find_if(self->queue_, [&](const Waiting& one) { return one.run->identity().id == id; });
-    if (found == self->queue_.end()) return;
-    const auto cancelled = found->run;
-    self->queue_.erase(found);
-    cancelled->fail({.error = make_error(ErrorCode::disconnected, "cancelled before it started")});
+    if (const auto self = weak.lock()) self->cancel_run(id);
   };
   run->give_tool_result = [weak, id = run->identity().id](const std::string& call_id, bool ok,
                                                           std::string text) -> Result<void> {
@@ -193,6 +225,21 @@ void Session::submit(std::shared_ptr<LiveRun> run, CellTask task) {
   queue_.push_back({.run = std::move(run), .task = std::move(task)});
   if (std::exchange(working_, true)) return;
   net::co_spawn(engine_.executor(), work(shared_from_this()), net::detached);
+}
+
+void Session::cancel_run(const std::string& id) {
+  if (current_ && current_->identity().id == id) {
+    if (std::exchange(current_->cancel_asked, true)) return;
+    if (turn_ != nullptr) return engine_.give_up(*turn_);
+    if (current_->stage() != RunStage::running) return;  // it does not begin: enter() looks
+    net::co_spawn(engine_.executor(), stop_run(shared_from_this(), current_), net::detached);
+    return;
+  }
+  const auto found = std::ranges::find_if(queue_, [&](const Waiting& one) { return one.run->identity().id == id; });
+  if (found == queue_.end()) return;
+  const auto cancelled = found->run;
+  queue_.erase(found);
+  cancelled->fail({.error = cancelled_before()});
 }
 
 // An interrupt that comes a moment before the cell begins is not heard, so that once is not enough; one that comes too
@@ -210,7 +257,14 @@ net::awaitable<void> Session::work(std::shared_ptr<Session> self) {
     Waiting one = std::move(self->queue_.front());
     self->queue_.pop_front();
     self->current_ = one.run;
-    co_await self->run_one(one);
+    try {
+      co_await self->run_one(one);
+    } catch (const std::exception& error) {  // out of memory
+      log::error("run lost", {{"run", one.run->identity().id}, {"error", error.what()}});
+      if (one.run->stage() != RunStage::finished) {
+        one.run->fail({.error = make_error(ErrorCode::internal, "the daemon could not go on with it")});
+      }
+    }
     self->current_.reset();
     self->touch();
     if (self->on_changed && !self->ended_) self->on_changed(*self);
@@ -219,9 +273,11 @@ net::awaitable<void> Session::work(std::shared_ptr<Session> self) {
 }
 
 net::awaitable<void> Session::run_one(Waiting& one) {
-  if (workspace_ && std::exchange(files_touched_, false)) co_await look_at_files();
-  if (interpreter_ && !interpreter_->usable()) co_await interpreter_gone_.wait();
-  if (!interpreter_) {
+  if (interpreter_ && !interpreter_->usable()) {
+    const auto last = interpreter_gone_;
+    co_await last->wait();
+  }
+  if (!interpreter_ || opening_) {
     const bool had_sandbox = sandbox_ != 0;
     if (auto opened = co_await open(); !opened) {
       one.run->session_state = "lost";
@@ -230,23 +286,32 @@ net::awaitable<void> Session::run_one(Waiting& one) {
     }
     one.run->session_state = had_sandbox || settings_.persist ? "files_kept" : "lost";
   }
-  if (!one.run->is_command) one.run->execution_count = ++execution_count;
-  one.run->start();
   cell_record_.reset();
   cell_exits_ = false;
   cell_over_.reset();
-  engine_.run_cell(interpreter_, std::move(one.task), owner_);
+  const auto interpreter = interpreter_;  // which may die while we wait for what follows
+  const auto gone = interpreter_gone_;
+  if (workspace_ && std::exchange(files_touched_, false)) co_await look_at_files();
+  if (!co_await enter(one.task)) {
+    one.run->session_state = "kept";
+    one.run->fail({.error = ended_ ? ended_before() : cancelled_before()});
+    co_return;
+  }
+  if (!one.run->is_command) one.run->execution_count = ++execution_count;
+  one.run->start();
+  const bool begins = interpreter->usable();  // it may have died while the run waited for its place
+  engine_.begin_cell(*interpreter, std::move(one.task), owner_);
   co_await cell_over_.wait();
   wire::Record record;
   if (cell_record_) {
     record = std::move(*cell_record_);
     if (cell_exits_) {  // the program ended its interpreter
-      co_await interpreter_gone_.wait();
+      co_await gone->wait();
       one.run->session_state = sandbox_ != 0 || settings_.persist ? "files_kept" : "lost";
     }
     if (one.run->session_state.empty()) one.run->session_state = "kept";
   } else {
-    co_await interpreter_gone_.wait();
+    co_await gone->wait();
     if (!last_words_ || !*last_words_) {
       one.run->session_state = sandbox_ != 0 ? "files_kept" : "lost";
       one.run->fail(last_words_ ? last_words_->error()
@@ -254,16 +319,35 @@ net::awaitable<void> Session::run_one(Waiting& one) {
       co_return;
     }
     record = std::move(**last_words_);
+    if (!begins) record.usage.cpu_us = 0;  // that is the one's before it
     one.run->session_state = sandbox_ != 0 || settings_.persist ? "files_kept" : "lost";
   }
+  told_cpu_us_ += record.usage.cpu_us;
   if (record.error) record.error->state = one.run->session_state;
   if (one.run->cancel_asked) note_cancelled(record);
   co_await collect(*one.run, record);
-  co_await save();  // what the client hears of survives us
+  if (const auto saved = co_await save(); !saved) {  // otherwise what the client hears of survives us
+    record.notices.push_back("the files could not be saved: " + saved.error().message +
+                             "; if the daemon restarts, the session has those of the last time");
+  }
   touch();
   one.run->session_expires_ns = expires_ns();
   if (record.execution_count != 0) execution_count = record.execution_count;
   one.run->finish(std::move(record));
+}
+
+// A cancellation may come while there is no turn to give up: while the interpreter starts, or between the moment in
+// which the place is given and the one in which we hear of it.
+net::awaitable<bool> Session::enter(CellTask& task) {
+  const auto unwanted = [this] { return ended_ || current_->cancel_asked; };
+  if (unwanted()) co_return false;
+  Admission::Turn turn(engine_.executor());
+  turn_ = &turn;
+  const bool entered = co_await engine_.enter_for_cell(task, owner_, turn);
+  turn_ = nullptr;
+  if (!entered || !unwanted()) co_return entered;
+  engine_.leave_unused(owner_);
+  co_return false;
 }
 
 UniqueFd Session::share_workspace() const { return UniqueFd{::fcntl(workspace_.get(), F_DUPFD_CLOEXEC, 0)}; }
@@ -274,7 +358,7 @@ net::awaitable<void> Session::look_at_files() {
   const std::uint64_t sandbox = sandbox_;
   FileStamps known = std::move(known_files_);
   co_await engine_.workers().run(
-      [&workspace, &known] { return collect_changes(workspace.get(), known, Look::stamps, Bytes{0}); });
+      owner_, [&workspace, &known] { return collect_changes(workspace.get(), known, Look::stamps, Bytes{0}); });
   if (sandbox == sandbox_) known_files_ = std::move(known);
 }
 
@@ -284,7 +368,7 @@ net::awaitable<void> Session::collect(LiveRun& run, wire::Record& record) {
   const auto begin = Clock::now();
   const UniqueFd workspace = share_workspace();
   FileStamps known = std::move(known_files_);
-  Collection changed = co_await engine_.workers().run([&workspace, &known, scratch = limits_.scratch] {
+  Collection changed = co_await engine_.workers().run(owner_, [&workspace, &known, scratch = limits_.scratch] {
     return collect_changes(workspace.get(), known, Look::content, scratch);
   });
   known_files_ = std::move(known);
@@ -327,7 +411,7 @@ std::optional<std::uint64_t> Session::peak_memory() const {
 }
 
 bool Session::interrupt() {
-  if (!current_ || !interpreter_) return false;
+  if (!current_ || !interpreter_ || turn_ != nullptr) return false;
   interpreter_->interrupt();
   return true;
 }
@@ -335,29 +419,33 @@ bool Session::interrupt() {
 net::awaitable<std::expected<void, StartFailure>> Session::restart() {
   touch();
   const auto self = shared_from_this();
+  if (opening_) co_await opened_.wait();  // whoever opened it is to have it, for a moment
   const auto running = current_;
+  const auto last = interpreter_gone_;
   if (interpreter_) {
     interpreter_->cancel();
-    co_await interpreter_gone_.wait();
+    co_await last->wait();
   }
   if (running) co_await running->wait_finished(Clock::now() + kEndTime);
+  if (ended_) co_return std::unexpected(StartFailure{.error = ended_before()});
   if (interpreter_ || working_) co_return std::expected<void, StartFailure>{};  // the next run has one, or starts one
   co_return co_await open();
 }
 
 Result<void> Session::give_input(std::string_view text) {
-  if (!current_ || !input_) return make_error(ErrorCode::invalid_argument, "nothing runs that could read it");
-  const ssize_t written = ::write(input_.get(), text.data(), text.size());
-  if (written == static_cast<ssize_t>(text.size())) return {};
-  return make_error(ErrorCode::limit, "the program does not read its input, and no more fits")
-      .with_hint("send less at once, or wait until it has read what was sent");
+  if (!current_ || !interpreter_) return make_error(ErrorCode::invalid_argument, "nothing runs that could read it");
+  return interpreter_->give_input(text);
 }
 
 net::awaitable<Result<std::string>> Session::ask(wire::Ask question) {
   const auto self = shared_from_this();
   touch();
   if (current_ || !queue_.empty() || working_) co_return make_error(ErrorCode::limit, "something is running");
-  if (!interpreter_ || !interpreter_->usable()) {
+  if (interpreter_ && !interpreter_->usable()) {
+    const auto last = interpreter_gone_;
+    co_await last->wait();
+  }
+  if (!interpreter_ || opening_) {
     if (auto opened = co_await open(); !opened) co_return opened.error().error;
   }
   const auto interpreter = interpreter_;
@@ -369,12 +457,11 @@ net::awaitable<void> Session::end(std::string reason) {
   const auto self = shared_from_this();
   if (std::exchange(ended_, true)) co_return;
   for (auto& waiting : std::exchange(queue_, {})) {
-    waiting.run->fail({.error = make_error(ErrorCode::disconnected, "the session ended before it could run")});
+    waiting.run->fail({.error = ended_before()});
   }
-  if (interpreter_) {
-    interpreter_->cancel();
-    co_await interpreter_gone_.wait();
-  }
+  if (turn_ != nullptr) engine_.give_up(*turn_);
+  charge(std::chrono::microseconds(1));
+  co_await stop_interpreter();
   lose_sandbox();
   tell("ended", std::move(reason));
   events_.close();

@@ -53,20 +53,28 @@ class Session final : public RunSink, public std::enable_shared_from_this<Sessio
   Result<void> give_input(std::string_view text);
   // About variables, completions and the like, while nothing runs.
   net::awaitable<Result<std::string>> ask(wire::Ask question);
+  // Nothing of it runs when this returns, whoever else was about to start something.
   net::awaitable<void> end(std::string reason);
 
   // For as long as it is held. Starts one when all are at work.
   net::awaitable<Result<std::shared_ptr<Porter>>> borrow_porter();
   void give_back(std::shared_ptr<Porter> porter);
   void note_files_changed();  // by the file API
-  // Saves the files now, if they are to be kept.
-  net::awaitable<void> save();
+  // Saves the files now, if they are to be kept. When that fails, those of the last time are kept.
+  net::awaitable<Result<void>> save();
+  [[nodiscard]] bool saved() const { return !unsaved_; }  // nothing would be missing if the daemon died now
+  void note_unsaved() { unsaved_ = true; }                // by a daemon before us
 
-  void warn_of_expiry();  // once, until it is used again
+  // Tells on_cpu_used what the sandbox used beside its runs: what they left running, questions, changes of files. Less
+  // than `least` stays for the next time.
+  void charge(std::chrono::microseconds least);
+  void stop_between_runs();  // the interpreter and all else, unless a run is under way or waits
+  void warn_of_expiry();     // once, until it is used again
   void touch() { last_used_ns = system_now_ns(); }
   [[nodiscard]] SessionState state() const;
   [[nodiscard]] std::optional<std::uint64_t> peak_memory() const;  // of the sandbox, so far
   [[nodiscard]] bool has_sandbox() const { return sandbox_ != 0; }
+  [[nodiscard]] bool opening() const { return opening_; }  // its files may not all be there yet
   [[nodiscard]] int workspace() const { return workspace_.get(); }
   [[nodiscard]] UniqueFd share_workspace() const;  // for a worker: the session may end meanwhile
   [[nodiscard]] std::size_t queued() const { return queue_.size(); }
@@ -79,6 +87,7 @@ class Session final : public RunSink, public std::enable_shared_from_this<Sessio
   std::int64_t last_used_ns = created_ns;
   std::uint32_t execution_count = 0;
   std::function<void(Session&)> on_changed;  // stores what must survive a restart of the daemon
+  std::function<void(Session&, std::uint64_t cpu_us)> on_cpu_used;
 
  private:
   struct Waiting {
@@ -95,13 +104,18 @@ class Session final : public RunSink, public std::enable_shared_from_this<Sessio
 
   net::awaitable<std::expected<void, StartFailure>> open_once();
   net::awaitable<std::expected<void, StartFailure>> start_interpreter();
-  net::awaitable<void> host(std::shared_ptr<Run> interpreter);
+  void adopt_sandbox(const Run& interpreter);
+  net::awaitable<void> stop_interpreter();  // and any other that is started meanwhile
+  net::awaitable<void> host(std::shared_ptr<Run> interpreter, std::shared_ptr<Event> gone);
   static net::awaitable<void> work(std::shared_ptr<Session> self);
   static net::awaitable<void> stop_run(std::shared_ptr<Session> self, std::shared_ptr<LiveRun> run);
   net::awaitable<void> run_one(Waiting& one);
+  net::awaitable<bool> enter(CellTask& task);  // false: it was cancelled before it had a place
+  void cancel_run(const std::string& id);
   net::awaitable<void> look_at_files();
   net::awaitable<void> collect(LiveRun& run, wire::Record& record);
   net::awaitable<Result<void>> restore();
+  net::awaitable<Result<void>> pack_into(const std::string& path);
   void tell(std::string state, std::string reason);
   void lose_sandbox();
 
@@ -111,13 +125,15 @@ class Session final : public RunSink, public std::enable_shared_from_this<Sessio
   EventStream events_;
   std::deque<Waiting> queue_;
   std::shared_ptr<LiveRun> current_;
+  Admission::Turn* turn_ = nullptr;  // of the current one, while it waits for a place
   std::shared_ptr<Run> interpreter_;
   std::uint64_t sandbox_ = 0;  // 0: none
   std::uint32_t template_index_ = 0;
   Limits limits_;
   UniqueFd workspace_;
-  UniqueFd input_;  // what live input is written to
+  UniqueFd input_;  // kept open, so that live input has no end
   CgroupHandle cgroup_;
+  std::uint64_t told_cpu_us_ = 0;  // of what it counts: in the records of runs, and by charge()
   FileStamps known_files_;
   bool files_touched_ = false;  // by others than the program, since the last look
   bool unsaved_ = false;
@@ -127,8 +143,8 @@ class Session final : public RunSink, public std::enable_shared_from_this<Sessio
   bool lost_ = false;
   std::int64_t warned_ns_ = 0;
   bool ended_ = false;
-  Event cell_over_;  // the current cell is, or its interpreter
-  Event interpreter_gone_;
+  Event cell_over_;                          // the current cell is, or its interpreter
+  std::shared_ptr<Event> interpreter_gone_;  // of the latest one; whoever waits keeps that one's
   Event opened_;
   Event saved_;
   std::optional<wire::Record> cell_record_;

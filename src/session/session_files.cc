@@ -2,7 +2,8 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <array>
+#include <algorithm>
+#include <cerrno>
 
 #include "session/session.h"
 
@@ -11,6 +12,21 @@ namespace {
 
 constexpr std::size_t kMostIdlePorters = 2;
 constexpr std::uint32_t kMostSavedFiles = 100'000;
+constexpr std::uint64_t kHeaderAllowance = 64U << 20;  // in an archive: a kilobyte or two for each file
+constexpr auto kTimeToPack = std::chrono::minutes(5);
+
+Error too_large_to_save() {
+  return make_error(ErrorCode::limit,
+                    "with holes and hard links in full, they are larger than what the session has room for");
+}
+
+// Of the session's space, and not of the daemon's disk.
+Error does_not_fit() {
+  return {.code = ErrorCode::system,
+          .message = "The saved files do not fit into the session's space.",
+          .hint = "Make a session with more (limits.scratch).",
+          .system_errno = ENOSPC};
+}
 
 }  // namespace
 
@@ -40,34 +56,57 @@ void Session::note_files_changed() {
   unsaved_ = true;
 }
 
-// One archive, packed inside the sandbox and never opened outside one. The old one is replaced when the new is whole.
-net::awaitable<void> Session::save() {
+net::awaitable<Result<void>> Session::save() {
   const auto self = shared_from_this();
-  while (saving_) co_await saved_.wait();  // of what was there before; there may be more since
-  if (!settings_.persist || sandbox_ == 0 || !unsaved_) co_return;
+  while (opening_) co_await opened_.wait();  // half of what was saved must not take the place of all
+  while (saving_) co_await saved_.wait();    // of what was there before; there may be more since
+  if (!settings_.persist || sandbox_ == 0 || !unsaved_) co_return Result<void>{};
   saving_ = true;
   saved_.reset();
   unsaved_ = false;
-  bool whole = false;
-  auto porter = co_await borrow_porter();
   const std::string temporary = settings_.saved_files.string() + ".new";
-  UniqueFd file{::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600)};
-  if (porter && file && co_await (*porter)->send(wire::PorterTask::pack, wire::PackTree{})) {
-    bool written = true;
-    while (auto piece = co_await (*porter)->next_piece()) {
-      written = written && ::write(file.get(), piece->data(), piece->size()) == static_cast<ssize_t>(piece->size());
-    }
-    whole = (co_await (*porter)->outcome()).has_value() && written;
-    give_back(std::move(*porter));
-  }
-  if (whole) {
-    ::rename(temporary.c_str(), settings_.saved_files.c_str());
-  } else {
+  auto packed = co_await pack_into(temporary);
+  if (packed && ended_) packed = make_error(ErrorCode::disconnected, "the session has ended");
+  if (packed && ::rename(temporary.c_str(), settings_.saved_files.c_str()) != 0) packed = system_error(errno);
+  if (!packed) {
     ::unlink(temporary.c_str());
     unsaved_ = true;
   }
   saving_ = false;
   saved_.set();
+  co_return packed;
+}
+
+// One archive, packed inside the sandbox and never opened outside one. Holes and further names of a file are written
+// out in full: what is packed may neither take much more of our disk than it takes of the sandbox's space, nor need
+// more space than that when it is unpacked.
+net::awaitable<Result<void>> Session::pack_into(const std::string& path) {
+  auto borrowed = co_await borrow_porter();
+  if (!borrowed) co_return make_error(ErrorCode::internal, "the sandbox does not answer");
+  const auto porter = std::move(*borrowed);
+  const UniqueFd file{::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600)};
+  if (!file) co_return system_error(errno);
+  if (!co_await porter->send(wire::PorterTask::pack, wire::PackTree{})) {
+    co_return make_error(ErrorCode::internal, "the sandbox did not pack them");
+  }
+  const std::uint64_t most = std::min(limits_.scratch.count, used_bytes(workspace_.get())) + kHeaderAllowance;
+  const auto deadline = Clock::now() + kTimeToPack;
+  std::uint64_t size = 0;
+  while (auto piece = co_await porter->next_piece()) {
+    size += piece->size();
+    if (size > most) co_return too_large_to_save();
+    if (Clock::now() > deadline) co_return make_error(ErrorCode::timed_out, "the sandbox takes too long to pack them");
+    if (::write(file.get(), piece->data(), piece->size()) != static_cast<ssize_t>(piece->size())) {
+      co_return make_error(ErrorCode::limit, "the daemon's disk is full");
+    }
+  }
+  const auto outcome = co_await porter->outcome();
+  if (!outcome) co_return make_error(ErrorCode::internal, outcome.error().message);
+  give_back(porter);
+  if (outcome->size > limits_.scratch.count) co_return too_large_to_save();
+  const bool on_disk = co_await engine_.workers().run(owner_, [&file] { return ::fdatasync(file.get()) == 0; });
+  if (!on_disk) co_return make_error(ErrorCode::limit, "the daemon's disk does not take them");
+  co_return Result<void>{};
 }
 
 net::awaitable<Result<void>> Session::restore() {
@@ -83,6 +122,9 @@ net::awaitable<Result<void>> Session::restore() {
   }
   co_await porter->send(wire::PorterTask::end, wire::PorterNothing{});
   const auto outcome = co_await porter->outcome();
+  if (!outcome && (outcome.error().code == "disk_full" || outcome.error().code == "too_many_files")) {
+    co_return does_not_fit();
+  }
   if (!outcome) {
     co_return make_error(ErrorCode::internal, "the saved files could not be brought back: " + outcome.error().message);
   }

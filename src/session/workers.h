@@ -1,14 +1,17 @@
-// A thread for what would hold up everybody else: hashing, walking directories, writing files. Made when it is first
-// needed, and of a lower priority than whoever answers.
+// Threads for what would hold up everybody else: hashing, walking directories, writing files. Made when they are first
+// needed, and of a lower priority than whoever answers. Owners take turns, and each has one thread at a time: whoever
+// has much to hash waits for himself.
 #pragma once
-
-#include <unistd.h>
 
 #include <boost/asio/bind_executor.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/thread_pool.hpp>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
 #include <optional>
-#include <tuple>
+#include <string_view>
 #include <type_traits>
 
 #include "session/task_group.h"
@@ -17,27 +20,48 @@ namespace hutch {
 
 class Workers {
  public:
+  using Owner = std::uint64_t;  // as for admission
+
   explicit Workers(net::any_io_executor home) : home_(std::move(home)) {}
 
-  // Does `work` over there and comes back with what it returns. It must touch nothing that others use meanwhile.
+  static Owner owner_of(std::string_view key_id) { return std::hash<std::string_view>{}(key_id); }
+
+  // Does `work` over there and comes back with what it returns, or with what it threw. It must touch nothing that
+  // others use meanwhile.
   template <class Work>
-  net::awaitable<std::invoke_result_t<Work&>> run(Work work) {
-    if (!pool_) start();
+  net::awaitable<std::invoke_result_t<Work&>> run(Owner owner, Work work) {
+    co_await enter(owner);
     co_await net::post(*pool_, net::bind_executor(*pool_, net::use_awaitable));  // bound: it would stay here otherwise
-    auto result = work();
+    stand_back();
+    std::optional<std::invoke_result_t<Work&>> result;
+    std::exception_ptr thrown;
+    try {
+      result.emplace(work());
+    } catch (...) {
+      thrown = std::current_exception();  // for whoever called, who is at home
+    }
     co_await net::post(home_, net::use_awaitable);
-    co_return result;
+    leave(owner);
+    if (thrown) std::rethrow_exception(thrown);
+    co_return std::move(*result);
   }
 
  private:
-  void start() {
-    constexpr int kBehind = 10;
-    pool_.emplace(1);
-    net::post(*pool_, [] { std::ignore = ::nice(kBehind); });  // of this thread only, as Linux has it
-  }
+  struct Lane {  // of one owner
+    bool at_work = false;
+    std::deque<std::shared_ptr<Event>> waiting;
+  };
+  using Lanes = std::map<Owner, Lane>;
+
+  net::awaitable<void> enter(Owner owner);
+  void leave(Owner owner);
+  void begin(Lanes::iterator lane);
+  static void stand_back();
 
   net::any_io_executor home_;
   std::optional<net::thread_pool> pool_;
+  Lanes lanes_;  // of those who work or wait
+  unsigned at_work_ = 0;
 };
 
 }  // namespace hutch

@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/syscall.h>
@@ -53,9 +54,7 @@ std::string hash_content(const Walk& walk, int file) {
 
 std::int64_t nanoseconds(const timespec& time) { return std::int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec; }
 
-bool looks_unchanged(Walk& walk, const std::string& path) {
-  struct stat status{};
-  if (::fstatat(walk.workspace, path.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) return false;
+bool looks_unchanged(Walk& walk, const std::string& path, const struct stat& status) {
   const FileStamp stamp{.size = static_cast<std::uint64_t>(status.st_size),
                         .inode = status.st_ino,
                         .modified_ns = nanoseconds(status.st_mtim),
@@ -65,39 +64,32 @@ bool looks_unchanged(Walk& walk, const std::string& path) {
   return before != walk.known->end() && before->second == stamp;
 }
 
-void add_file(Walk& walk, const std::string& path) {
-  if (walk.known != nullptr && looks_unchanged(walk, path)) return;
-  CollectedFile file;
-  file.entry.path = path;
-  if (walk.look == Look::stamps) {
-    const FileStamp& stamp = (*walk.seen)[path];
-    file.entry.size = stamp.size;
-    file.entry.modified_ns = stamp.modified_ns;
-    walk.result.files.push_back(std::move(file));
-    return;
-  }
-  file.content = open_beneath(walk.workspace, path, O_RDONLY);
+void read_content(Walk& walk, int directory, const std::string& name, CollectedFile& file) {
+  UniqueFd content = open_beneath(directory, name, O_RDONLY);
   struct stat status{};
-  if (file.content && ::fstat(file.content.get(), &status) == 0) {
-    if (!S_ISREG(status.st_mode)) return;
-    const auto size = static_cast<std::uint64_t>(status.st_size);
-    if (size > walk.room) {
-      walk.result.truncated = true;
-      file.content.reset();
-    } else {
-      walk.room -= size;
-    }
-  }
-  if (file.content) {
-    file.entry.sha256 = hash_content(walk, file.content.get());
-    file.entry.mime_type = mime_type_of(path, file.content.get());
-  } else if (status.st_mode == 0 &&
-             (::fstatat(walk.workspace, path.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(status.st_mode))) {
-    return;
-  }
+  if (!content || ::fstat(content.get(), &status) != 0 || !S_ISREG(status.st_mode)) return;
   file.entry.size = static_cast<std::uint64_t>(status.st_size);
   file.entry.modified_ns = nanoseconds(status.st_mtim);
-  if (!walk.keep_open) file.content.reset();
+  if (file.entry.size > walk.room) {
+    walk.result.truncated = true;
+    return;
+  }
+  walk.room -= file.entry.size;
+  file.entry.sha256 = hash_content(walk, content.get());
+  file.entry.mime_type = mime_type_of(file.entry.path, content.get());
+  if (walk.keep_open) file.content = std::move(content);
+}
+
+// Always by its name in the directory that is open: a directory on the way may have become a link by now.
+void add_file(Walk& walk, int directory, const std::string& name, const std::string& path) {
+  struct stat status{};
+  if (::fstatat(directory, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(status.st_mode)) return;
+  if (walk.known != nullptr && looks_unchanged(walk, path, status)) return;
+  CollectedFile file;
+  file.entry.path = path;
+  file.entry.size = static_cast<std::uint64_t>(status.st_size);
+  file.entry.modified_ns = nanoseconds(status.st_mtim);
+  if (walk.look == Look::content) read_content(walk, directory, name, file);
   walk.result.files.push_back(std::move(file));
 }
 
@@ -131,7 +123,7 @@ void walk_all(Walk& walk) {
           pending.push_back({.path = path, .depth = current.depth + 1});
         }
       } else if (entry->d_type == DT_REG) {
-        add_file(walk, path);
+        add_file(walk, ::dirfd(directory), name, path);
       }
     }
     ::closedir(directory);
@@ -201,6 +193,23 @@ Collection collect_files(int workspace, const std::map<std::string, std::string>
 std::uint64_t used_bytes(int workspace) {
   struct statvfs space{};
   return ::fstatvfs(workspace, &space) == 0 ? (space.f_blocks - space.f_bfree) * space.f_frsize : 0;
+}
+
+bool copy_content(int from, int to, std::uint64_t size) {
+  const auto end = static_cast<off_t>(size);
+  if (::ftruncate(to, end) != 0) return false;
+  for (off_t at = 0; at < end;) {
+    const off_t data = ::lseek(from, at, SEEK_DATA);
+    if (data < 0) return errno == ENXIO;  // nothing but a hole is left
+    const off_t hole = ::lseek(from, data, SEEK_HOLE);
+    if (hole <= data) return false;
+    at = data;
+    while (at < std::min(hole, end)) {
+      ::lseek(to, at, SEEK_SET);
+      if (::sendfile(to, from, &at, static_cast<std::size_t>(std::min(hole, end) - at)) <= 0) return false;
+    }
+  }
+  return true;
 }
 
 bool is_empty(int workspace) {

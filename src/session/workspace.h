@@ -49,6 +49,9 @@ bool is_empty(int workspace);
 // Of the file system that it is in.
 std::uint64_t used_bytes(int workspace);
 
+// The first `size` bytes into an empty file. Holes stay holes, so that it takes no more of a disk than it has content.
+bool copy_content(int from, int to, std::uint64_t size);
+
 // A file or directory beneath the workspace, no link followed on the way; an empty path is the workspace itself.
 UniqueFd open_beneath(int workspace, const std::string& path, int flags);
 

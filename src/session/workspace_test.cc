@@ -3,9 +3,13 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include <atomic>
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include "base/sha256.h"
 
@@ -87,6 +91,65 @@ TEST_F(WorkspaceTest, NeverGivesOutMoreThanTheScratchSpaceHolds) {
   EXPECT_TRUE(found.truncated);
   EXPECT_EQ(found.files[0].entry.size + found.files[1].entry.size, 80U << 20);
   EXPECT_NE(static_cast<bool>(found.files[0].content), static_cast<bool>(found.files[1].content));
+}
+
+TEST_F(WorkspaceTest, CopiesKeepHoles) {
+  const auto source = path_ / "source";
+  put("source", "beginning");
+  std::filesystem::resize_file(source, 32 << 20);
+  {
+    std::fstream file(source, std::ios::in | std::ios::out);
+    file.seekp(16 << 20);
+    file << "middle";
+  }
+  const auto copy_of = [&](std::uint64_t size) {
+    const UniqueFd from{::open(source.c_str(), O_RDONLY | O_CLOEXEC)};
+    UniqueFd to{::open((path_ / "copy").c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600)};
+    EXPECT_TRUE(copy_content(from.get(), to.get(), size));
+    return to;
+  };
+  const UniqueFd whole = copy_of(32 << 20);
+  struct stat status{};
+  ASSERT_EQ(::fstat(whole.get(), &status), 0);
+  EXPECT_EQ(status.st_size, 32 << 20);
+  EXPECT_LT(status.st_blocks * 512, 1 << 20);
+  char text[16] = {};
+  ASSERT_EQ(::pread(whole.get(), text, 9, 0), 9);
+  EXPECT_STREQ(text, "beginning");
+  ASSERT_EQ(::pread(whole.get(), text, 9, 16 << 20), 9);
+  EXPECT_STREQ(text, "middle");
+  const UniqueFd part = copy_of(5);
+  ASSERT_EQ(::pread(part.get(), text, sizeof(text), 0), 5);
+  EXPECT_EQ(std::string_view(text, 5), "begin");
+  EXPECT_FALSE(copy_content(directory_.get(), part.get(), 1));
+}
+
+// A directory that becomes a link in the middle of the walk: nothing of what is at its end may be told.
+TEST_F(WorkspaceTest, TellsNothingOfWhatIsBeyondALinkThatWasADirectory) {
+  const auto outside = path_ / "outside";
+  const auto workspace = path_ / "workspace";
+  for (int i = 0; i < 200; ++i) {
+    put("outside/" + std::to_string(i), "secret");
+    put("workspace/d/" + std::to_string(i), "");
+  }
+  ASSERT_EQ(::symlink(outside.c_str(), (workspace / "link").c_str()), 0);
+  const UniqueFd inside{::open(workspace.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+  std::atomic<bool> over = false;
+  std::thread program([&] {
+    while (!over) {
+      ::renameat2(AT_FDCWD, (workspace / "d").c_str(), AT_FDCWD, (workspace / "link").c_str(), RENAME_EXCHANGE);
+    }
+  });
+  std::size_t told = 0;
+  for (int i = 0; i < 300; ++i) {
+    FileStamps known;
+    for (const auto& file : collect_changes(inside.get(), known, Look::stamps, Bytes{0}).files) {
+      told += file.entry.size != 0 ? 1 : 0;
+    }
+  }
+  over = true;
+  program.join();
+  EXPECT_EQ(told, 0U);
 }
 
 TEST_F(WorkspaceTest, StopsAtADepth) {

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import concurrent.futures
+import contextlib
 import dataclasses
 import json
 import os
@@ -47,19 +48,23 @@ def options() -> argparse.Namespace:
 
 def plant_canaries() -> subprocess.Popen | None:
     """None when somebody has planted them already."""
-    ready = "/tmp/.attack-canary-ready-%d" % os.getpid()
-    process = subprocess.Popen([sys.executable, os.path.join(HERE, "plant.py"), "--ready-file", ready],
-                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    while not os.path.exists(ready):
-        if process.poll() is not None:
-            try:
-                socket.create_connection(("127.0.0.1", 47811), 1).close()
-            except OSError:
-                raise SystemExit("the canaries cannot be planted: python3 tests/attacks/plant.py says why") from None
+    # The kernel may have lent one of their ports to a connection, which holds it for a minute after its end.
+    deadline = time.monotonic() + 90
+    while True:
+        ready = "/tmp/.attack-canary-ready-%d" % os.getpid()
+        process = subprocess.Popen([sys.executable, os.path.join(HERE, "plant.py"), "--ready-file", ready],
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        while process.poll() is None:
+            if os.path.exists(ready):
+                os.unlink(ready)
+                return process
+            time.sleep(0.02)
+        with contextlib.suppress(OSError):
+            socket.create_connection(("127.0.0.1", 47811), 1).close()
             return None
-        time.sleep(0.02)
-    os.unlink(ready)
-    return process
+        if time.monotonic() > deadline:
+            raise SystemExit("the canaries cannot be planted: python3 tests/attacks/plant.py says why")
+        time.sleep(1)
 
 
 def canary_hits() -> int:

@@ -5,8 +5,9 @@
 
 A victim and a prober measure the idle daemon, before and after; in between they go on while clients of eight tenants
 mix runs, cells, files, streams and hostile programs; then a daemon with a short queue is asked for too much. All share
-the machine's cores; the clients are niced. Exits with 1 when a criterion is not met. As root it is also told what the
-figures are without the moments in which the machine itself was away.
+the machine's cores; the clients are niced, and those who measure never wait for a processor (real time, as root). Exits
+with 1 when a criterion is not met. As root it is also told what the figures are without the moments in which the
+machine itself was away.
 """
 from __future__ import annotations
 
@@ -243,15 +244,21 @@ class Client:
 
 
 def go_apart(priority: int) -> None:
-    """Where the kernel schedules by sessions (autogroup), a process shares the lot of its own and nice is for within.
-    Those who measure go first, as if they were on another machine: what they wait for is the daemon, not a processor.
-    Those who make the load come last."""
+    """Where the kernel schedules by sessions (autogroup), a process shares the lot of its own and nice is for within."""
     with contextlib.suppress(OSError):
         os.setsid()
     with contextlib.suppress(OSError), open("/proc/self/autogroup", "w") as file:
         file.write(str(priority))
     with contextlib.suppress(OSError):
         os.setpriority(os.PRIO_PROCESS, 0, priority)
+
+
+def go_before_all() -> None:
+    """As if on another machine: what those who measure wait for is the daemon, not a processor. In real time as root,
+    else by priority."""
+    go_apart(-10)
+    with contextlib.suppress(OSError):
+        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
 
 
 def drive(options: argparse.Namespace, kinds: dict[str, int], port: int, keys: list[str], numbers: range,
@@ -272,7 +279,7 @@ def drive(options: argparse.Namespace, kinds: dict[str, int], port: int, keys: l
 
 def be_victim(options: argparse.Namespace, port: int, key: str, samples: int, deadline: float) -> Tally:
     """A small run and a small cell in turn, for so many turns or until then."""
-    go_apart(-10)
+    go_before_all()
     tally, connection, number = Tally(), Connection(port, key), 0
     answer = connection.request("POST", "/v1/sessions", {"template": options.template, "mode": "plain"})
     path = "/v1/sessions/" + answer.json["id"]
@@ -295,7 +302,7 @@ def be_victim(options: argparse.Namespace, port: int, key: str, samples: int, de
 
 def be_prober(options: argparse.Namespace, port: int, key: str, samples: int, deadline: float) -> Tally:
     """Asks for what it will be refused, and sees how late this process itself is woken."""
-    go_apart(-10)
+    go_before_all()
     tally, connection, number = Tally(), Connection(port, key), 0
     while number < samples if samples else time.monotonic() < deadline:
         number += 1

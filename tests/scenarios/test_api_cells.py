@@ -259,6 +259,16 @@ class Hostile(InSession):
         self.assertLess(len(str(run)), 14 << 20)
         self.assertEqual(self.mime(session.run("3"))["text/plain"], "3")
 
+    def test_an_update_counts_for_every_display_that_it_changes(self):
+        session = self.open()
+        run = session.run("for i in range(150): display('small', display_id='d')\n"
+                          "display({'text/html': 'x' * (3 << 20)}, display_id='d', update=True, raw=True)")
+        self.assertEqual((run["status"], run["truncated"]["displays"], len(run["displays"])), ("ok", True, 150))
+        self.assertLess(len(str(run)), 1 << 20)
+        run = session.run("h = display('small', display_id=True)\nfor i in range(150): h.update('y' * 1000)")
+        self.assertFalse(run["truncated"]["displays"])
+        self.assertEqual(run["displays"][0]["mime"]["text/plain"], repr("y" * 1000))
+
     def test_a_runner_that_talks_nonsense_hurts_only_itself(self):
         session = self.open()
         broken = session.run("import os\nos.write(3, (6 << 20).to_bytes(4, 'little') + bytes((72,)) + b'x' * 100)\n"

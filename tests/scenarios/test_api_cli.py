@@ -47,6 +47,30 @@ class Commands(ApiScenario):
         self.assertNotIn(session, self.hutch("session", "ls"))
         self.hutch("session", "run", session, "-c", "1", expect=125)
 
+    def attach(self, server: Server, session: str) -> subprocess.Popen:
+        process = server.home.start("session", "attach", session, env={"HUTCH_SERVER": "unix:" + server.socket},
+                                    stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.addCleanup(process.communicate)
+        process.stdin.write(b"print('up')\n")
+        process.stdin.flush()
+        self.assertEqual(process.stdout.readline(), b"up\n")
+        return process
+
+    def test_attach_tells_an_end_from_a_lost_connection(self):
+        place = support.Home()
+        self.addCleanup(place.close)
+        server = Server(place).start()
+        self.addCleanup(server.kill)
+        local = Client(server, None, unix=True).session()
+        attached = self.attach(server, local.id)
+        local.client.delete(local.at)
+        self.assertEqual(attached.wait(20), 0)
+        self.assertEqual(attached.stderr.read(), b"the session has ended\n")
+        attached = self.attach(server, Client(server, None, unix=True).session().id)
+        server.process.kill()
+        self.assertEqual(attached.wait(20), 125)
+        self.assertIn(b"the connection broke", attached.stderr.read())
+
     def test_a_program_runs_on_the_daemon_with_files_in_and_out(self):
         with tempfile.TemporaryDirectory() as directory:
             data = os.path.join(directory, "data.txt")

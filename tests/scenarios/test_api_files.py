@@ -305,6 +305,7 @@ class Archives(FileScenario):
                          "os.mkfifo('in-tar/fifo')")
         packed = self.api.get(self.at("in-tar") + "?archive=tar")
         self.assertEqual(packed.media_type, "application/x-tar")
+        self.assertEqual(packed.headers["content-security-policy"], "sandbox; default-src 'none'")
         with tarfile.open(fileobj=io.BytesIO(packed.body)) as archive:
             files = {member.name: archive.extractfile(member).read() for member in archive if member.isfile()}
             self.assertEqual({member.name for member in archive if member.issym()}, {"link"})
@@ -314,6 +315,14 @@ class Archives(FileScenario):
                              self.CONTENT)
         with zipfile.ZipFile(io.BytesIO(self.api.get(self.session.at + "/files?archive=zip").body)) as archive:
             self.assertIn("in-gz/d/é.txt", archive.namelist())
+
+    def test_modules_of_the_workspace_are_not_run_by_the_porter(self):
+        for name in ("bz2", "copy", "gzip", "lzma", "shutil", "struct", "tarfile", "zipfile", "zlib"):
+            self.api.put(self.at(name + ".py"), b"open('/workspace/ran-%s', 'w')" % name.encode())
+        for form in ("tar", "zip"):
+            self.api.put(self.at("in-" + form) + "?archive=" + form, self.make(form, self.CONTENT), 200)
+            self.assertTrue(self.api.get(self.at("in-" + form) + "?archive=" + form).body)
+        self.assertEqual([name for name in self.names() if name.startswith("ran-")], [])
 
     def test_hostile_archives_are_refused_whole(self):
         links = io.BytesIO()
@@ -361,6 +370,16 @@ class Forms(FileScenario):
         self.assertLessEqual(set(self.names("", "?recursive=true")), {"up"})
 
 
+    def test_a_form_that_fails_in_the_middle_says_what_is_stored(self):
+        body, headers = self.form(("a", b"one"), ("b", b"two"), ("../x", b"x"), ("c", b"three"))
+        answer = self.api.call("POST", self.at("up"), body=body, headers=headers)
+        self.assertEqual((answer.status, answer.error["code"]), (400, "invalid_path"), answer)
+        self.assertIn("Stored before that: 2 of its files", answer.error["message"])
+        self.assertEqual(self.names("", "?recursive=true"), ["up", "up/a", "up/b"])
+        body, headers = self.form(("../x", b"x"))
+        self.assertNotIn("Stored", self.api.call("POST", self.at("up"), body=body, headers=headers).error["message"])
+
+
 class Watching(FileScenario):
     def test_changes_are_told_as_they_happen(self):
         for accept in ("text/event-stream", "application/x-ndjson"):
@@ -374,6 +393,17 @@ class Watching(FileScenario):
                 self.api.delete(self.at(name))
                 seen += self.wait_for(events, name, "deleted")
             self.assertEqual([event["seq"] for event in seen], list(range(1, len(seen) + 1)))
+
+    def test_a_key_has_only_so_many_watches(self):
+        with contextlib.ExitStack() as open_ones:
+            for _ in range(8):
+                events = open_ones.enter_context(self.api.stream("GET", self.session.at + "/files?watch=true"))
+                self.assertEqual(next(events)["type"], "watching")
+            refused = self.api.get(self.session.at + "/files?watch=true", 429)
+            self.assertEqual(refused.json["error"]["code"], "too_many_concurrent")
+            self.assertIn("8 watches", refused.json["error"]["message"])
+        self.assertTrue(support.settle(  # those that were left are noticed
+            lambda: self.api.call("HEAD", self.session.at + "/files?watch=true").status == 200))
 
     def wait_for(self, events, path: str, *kinds: str) -> list[dict]:
         seen = []

@@ -2,8 +2,11 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import signal
+import tarfile
+import time
 
 import api_support
 import support
@@ -80,6 +83,71 @@ class Death(Restart):
         self.assertEqual(self.server.stop(), 0)
         self.assertEqual(self.restart().call("GET", kept.at).status, 404)
 
+    def saved(self) -> list[str]:
+        return os.listdir(os.path.join(self.server.data, "sessions"))
+
+    def test_nothing_is_left_of_the_files_of_sessions_that_are_gone(self):
+        with self.client.session(persist=True) as kept:
+            kept.run("open('f', 'w').write('kept')")
+            for _ in range(4):  # ended before, while and after its files are saved
+                gone = self.client.session(persist=True)
+                gone.run("open('f', 'wb').write(bytes(8 << 20)); print('up', flush=True)", expect=202, wait_ms=0)
+                self.client.delete(gone.at)
+            self.assertTrue(support.settle(lambda: self.saved() == [kept.id + ".tar"]), self.saved())
+            self.server.kill()
+            for name in ("ses_%024d.tar" % 1, "ses_%024d.tar.new" % 2, kept.id + ".tar.new"):
+                with open(os.path.join(self.server.data, "sessions", name), "w") as file:
+                    file.write("of nobody")
+            kept.client = self.restart()
+            self.assertEqual(self.saved(), [kept.id + ".tar"])
+            self.assertEqual(kept.run("print(open('f').read())")["stdout"], "kept\n")
+
+    def test_files_that_could_not_be_saved_are_told_and_the_last_ones_kept(self):
+        session = self.client.session(persist=True)
+        self.assertTrue(session.run("open('f', 'w').write('first')")["session"])
+        self.assertIs(session.show()["files_saved"], True)
+        limit = session.show()["limits"]["scratch"]
+        run = session.run("import os; open('f', 'w').write('second'); holes = open('holes', 'w')\n"
+                          "holes.truncate(%d); [os.link('holes', 'link%%d' %% i) for i in range(8)]" % (limit // 2))
+        self.assertEqual(run["status"], "ok")
+        self.assertIn("could not be saved", " ".join(run["notices"]))
+        self.assertIs(session.show()["files_saved"], False)
+        size = sum(entry.stat().st_size for entry in os.scandir(os.path.join(self.server.data, "sessions")))
+        self.assertLess(size, 1 << 20, "what was packed in vain")
+        self.server.kill()
+        session.client = self.restart()
+        self.assertIs(session.show()["files_saved"], False)
+        run = session.run("import os; print(open('f').read(), os.listdir()); open('g', 'w').close()")
+        self.assertEqual((run["stdout"], run["notices"]), ("first ['f']\n", []))
+        self.assertIs(session.show()["files_saved"], True)
+
+
+    def test_files_that_could_not_be_brought_back_are_not_saved(self):
+        session = self.client.session(persist=True, limits={"scratch": 32 << 20})
+        session.run("open('f', 'w').write('first')")
+        run = session.run("import os\nwith open('large', 'wb') as file: file.write(b'x' * (20 << 20))\n"
+                          "os.link('large', 'link')")
+        self.assertIn("could not be saved", " ".join(run["notices"]))
+        self.server.kill()
+        session.client = self.restart()
+        self.assertEqual(session.run("import os; print(os.listdir())")["stdout"], "['f']\n")
+
+    def test_saved_files_that_do_not_fit_are_told(self):
+        session = self.client.session(persist=True, limits={"scratch": 32 << 20})
+        session.run("open('f', 'w').write('first')")
+        self.server.kill()
+        saved, = (os.path.join(self.server.data, "sessions", name)
+                  for name in os.listdir(os.path.join(self.server.data, "sessions")))
+        with tarfile.open(saved, "w") as archive:
+            entry = tarfile.TarInfo("large")
+            entry.size = 40 << 20
+            archive.addfile(entry, io.BytesIO(bytes(entry.size)))
+        session.client = self.restart()
+        for _ in range(2):
+            answer = session.client.call("POST", session.at + "/runs", {"code": "1"})
+            self.assertEqual((answer.status, answer.error["code"]), (507, "disk_full"), answer)
+        self.assertGreater(os.path.getsize(saved), 40 << 20, "they stay what they are")
+
 
 class Stop(Restart):
     def test_a_stop_lets_short_runs_end_and_takes_no_new_ones(self):
@@ -114,6 +182,20 @@ class Stop(Restart):
         self.assertEqual(self.client.run("print(1)")["stdout"], "1\n")
 
 
+class Stubborn(Restart):
+    environment = {"HUTCH_SERVE_STOP_GRACE": "0.1"}
+
+    def test_what_does_not_want_to_end_is_ended_all_at_once(self):
+        for _ in range(6):
+            session = self.client.session()
+            run = session.run("import time\nprint('up', flush=True)\nwhile True:\n  try:\n    while True: time.sleep(1)\n"
+                              "  except BaseException: pass", expect=202, wait_ms=0)["execution_id"]
+            self.assertTrue(support.settle(lambda at="/v1/runs/" + run: self.client.get(at).json["stdout"]))
+        begin = time.monotonic()
+        self.assertEqual(self.server.stop(), 0)
+        self.assertLess(time.monotonic() - begin, 9)  # and not two seconds for each
+
+
 class Full(Restart):
     environment = {"HUTCH_ENGINE_MAX_RUNNING": "1", "HUTCH_ENGINE_MAX_WAITING": "1"}
 
@@ -126,6 +208,33 @@ class Full(Restart):
             self.client.post("/v1/runs/%s/cancel" % run, expect=202)
             self.assertEqual(self.client.get("/v1/runs/%s?wait_ms=9000" % run).json["status"], "cancelled")
         self.assertEqual(self.client.run("print(1)")["stdout"], "1\n")
+        metrics = self.client.get("/metrics").body.decode()
+        self.assertNotIn('hutch_runs_total{status="error"}', metrics, "what was refused never was a run")
+
+    def test_what_waits_for_a_place_can_be_cancelled(self):
+        with self.client.session() as session:
+            session.run("x = 1")
+            running = self.client.launch("import time; time.sleep(60)", 200)
+            cell = session.run("x = 2", expect=202, wait_ms=200)
+            self.cancelled(cell["execution_id"])
+            self.cancelled(self.client.launch("print('never')", 200))
+            self.assertEqual(self.client.get("/v1/runs/" + running).json["status"], "running")
+            self.cancelled(running)
+            after = session.run("print(x)")
+            self.assertEqual((after["stdout"], after["execution_count"]), ("1\n", 2))
+
+    def test_a_session_can_end_while_its_run_waits_for_a_place(self):
+        session = self.client.session()
+        running = self.client.launch("import time; time.sleep(60)", 200)
+        cell = session.run("1", expect=202, wait_ms=200)["execution_id"]
+        self.client.delete(session.at)
+        self.assertEqual(self.client.get("/v1/runs/%s?wait_ms=9000" % cell).json["status"], "cancelled")
+        self.cancelled(running)
+
+    def cancelled(self, run: str) -> None:
+        self.client.post("/v1/runs/%s/cancel" % run, expect=202)
+        after = self.client.get("/v1/runs/%s?wait_ms=9000" % run).json
+        self.assertEqual((after["status"], after["stdout"]), ("cancelled", ""))
 
 
 class Busy(Restart):
@@ -149,6 +258,25 @@ class Busy(Restart):
             self.client.post("/v1/runs/%s/cancel" % run, expect=202)
         self.assertTrue(support.settle(lambda: self.standing_back() == 0), "alone, it need not")
         self.client.post("/v1/runs/%s/cancel" % running[0], expect=202)
+
+    def test_the_many_leave_a_processor_to_who_asks_for_little(self):
+        processors = len(os.sched_getaffinity(0))
+        if processors < 2:
+            support.missing("a second processor")
+        ask = "import os; print(len(os.sched_getaffinity(0)))"
+        many = [self.client.launch("import time; time.sleep(.5)") for _ in range(6 * self.CORES)]
+        other = self.server.new_client("other")
+        self.assertEqual(other.run(ask)["stdout"], "%d\n" % processors)
+        late = self.client.launch(ask)
+        with self.client.session() as session:
+            cell = session.run(ask, expect=202, wait_ms=0)["execution_id"]
+            for run in (late, cell):
+                while (ended := self.client.get("/v1/runs/%s?wait_ms=100" % run).json)["status"] in ("queued", "running"):
+                    self.assertEqual(other.run(ask)["stdout"], "%d\n" % processors)
+                self.assertEqual(ended["stdout"], "%d\n" % (processors - 1))
+            for run in many:
+                self.assertEqual(self.client.get("/v1/runs/%s?wait_ms=9000" % run).json["status"], "ok")
+            self.assertTrue(support.settle(lambda: session.run(ask)["stdout"] == "%d\n" % processors), "given back")
 
 
 if __name__ == "__main__":

@@ -4,6 +4,8 @@ from __future__ import annotations
 import base64
 import concurrent.futures
 import hashlib
+import os
+import re
 import time
 import urllib.parse
 
@@ -102,6 +104,11 @@ class Limits(ApiScenario):
                 self.assertIn(run["error"]["code"], expected)
                 self.assertNotIn("--", run["error"]["hint"])
 
+    def test_a_body_that_would_become_many_values_is_refused(self):
+        body = b'{"code": "1", "args": [' + b"0," * 2_000_000 + b"0]}"
+        answer = self.api.call("POST", "/v1/run", body=body, headers={"Content-Type": "application/json"}, expect=413)
+        self.assertIn("2000000 values", answer.json["error"]["message"])
+
     def test_a_program_that_writes_more_than_it_may_is_cut(self):
         run = self.api.run("for i in range(1000): print('x' * 1000)", limits={"output": 50_000})
         self.assertTrue(run["truncated"]["stdout"])
@@ -116,6 +123,13 @@ class Limits(ApiScenario):
             with self.subTest(limits):
                 self.refused("POST", "/v1/run", {"code": "1", "limits": limits}, 400, "invalid_request",
                              "bad_arguments", word)
+        for field in ("memory", "scratch", "processes", "cpu_percent"):
+            much = 1 << (31 if field in ("processes", "cpu_percent") else 50)
+            with self.subTest(field):  # the operator's ceilings
+                self.refused("POST", "/v1/run", {"code": "1", "limits": {field: much}}, 400, "invalid_request",
+                             "bad_arguments", "must be between")
+        self.refused("POST", "/v1/run", {"code": "1", "env": {name: "x" * (100 << 10) for name in "abc"}}, 400,
+                     "invalid_request", "bad_arguments", "256 KiB")
         self.refused("POST", "/v1/run", {"code": "1", "limits": {"disk": 1}}, 400, "invalid_request", "unknown_field",
                      "limits.disk")
 
@@ -144,6 +158,28 @@ class Files(ApiScenario):
         self.assertEqual(self.api.call("HEAD", at + "kept.txt", expect=200).headers["content-length"], "3")
         for missing in ("gone.txt", "in/data.bin", "never", "out%20dir"):
             self.refused("GET", at + missing, None, 404, "file_error", "file_not_found")
+
+    def test_holes_and_further_names_take_no_space_outside(self):
+        run = self.api.run("import os\nwith open('holes', 'wb') as file: file.truncate(20 << 20); file.seek(9 << 20); "
+                           "file.write(b'here')\nwith open('one', 'wb') as file: file.write(b'x' * (2 << 20))\n"
+                           "for i in range(4): os.link('one', 'link%d' % i)")
+        self.assertEqual([(file["path"], file["size"]) for file in run["files"]],
+                         [("holes", 20 << 20)] + [("link%d" % i, 2 << 20) for i in range(4)] + [("one", 2 << 20)])
+        here = "/v1/runs/%s/files/" % run["execution_id"]
+        self.assertEqual(self.api.get(here + "holes").body, bytes(9 << 20) + b"here" + bytes((11 << 20) - 4))
+        for name in ("link3", "one"):
+            self.assertEqual(self.api.get(here + name).body, b"x" * (2 << 20))
+        kept = os.path.join(api_support.server.data, "runs", run["execution_id"] + ".files")
+        blocks = {status.st_ino: status.st_blocks for status in (entry.stat() for entry in os.scandir(kept))}
+        self.assertLess(sum(blocks.values()) * 512, 3 << 20)
+
+    def test_a_log_that_is_gone_is_not_found(self):
+        run = self.api.run("print('x' * 2000000)")
+        self.assertEqual(len(self.api.get(run["full_log"]["stdout"]).body), 2000001)
+        remove_log(run)
+        answer = self.api.call("GET", run["full_log"]["stdout"])
+        self.assertEqual((answer.status, answer.error["code"]), (404, "file_not_found"), answer)
+        self.assertEqual(self.api.get("/v1/runs/%s/log?stream=stderr" % run["execution_id"]).body, b"")
 
     def test_files_are_not_kept_where_nobody_wants_them(self):
         run = self.api.run("open('f', 'w').write('x')", keep_files=False)
@@ -248,12 +284,42 @@ class Lists(ApiScenario):
         finally:
             self.api.post("/v1/runs/%s/cancel" % running, expect=202)
 
+    def test_a_run_is_listed_as_what_it_is_now(self):
+        with self.api.session() as session:
+            first, second = (session.run(FOREVER, expect=202, wait_ms=0)["execution_id"] for _ in range(2))
+            listed = lambda query: {run["execution_id"]: run["status"]  # noqa: E731
+                                    for run in self.api.get("/v1/runs?session=" + session.id + query).json["runs"]}
+            self.assertTrue(support.settle(lambda: listed("") == {first: "running", second: "queued"}), listed(""))
+            self.assertEqual((listed("&status=queued"), listed("&status=running")),
+                             ({second: "queued"}, {first: "running"}))
+            self.api.post("/v1/runs/%s/cancel" % first, expect=202)
+            self.assertTrue(support.settle(lambda: listed("") == {first: "cancelled", second: "running"}), listed(""))
+            self.assertEqual((listed("&status=queued"), listed("&status=running")), ({}, {second: "running"}))
+
+    def test_pages_of_runs_that_go_on_lead_to_those_that_have_ended(self):
+        mine = api_support.server.new_client("pages")
+        runs = [mine.run("1")["execution_id"]] + [mine.launch(FOREVER) for _ in range(3)]
+        for query, expected in (("", runs[::-1]), ("&status=running", runs[:0:-1])):
+            self.assertTrue(support.settle(lambda: not mine.get("/v1/runs?status=queued").json["runs"]))
+            seen, before = [], ""
+            while before is not None:
+                page = mine.get("/v1/runs?limit=1" + query + before).json
+                seen += [run["execution_id"] for run in page["runs"]]
+                before = page["next"] and "&before=" + page["next"]
+            self.assertEqual(seen, expected)
+        for run in runs[1:]:
+            mine.post("/v1/runs/%s/cancel" % run, expect=202)
+
     def test_bad_questions_are_refused(self):
         for query in ("limit=0", "limit=101", "limit=x", "limit=", "status=done", "before=x", "nonsense=1",
                       "limit=1&limit=2", "limit=%zz"):
             with self.subTest(query):
                 self.assertEqual(self.api.call("GET", "/v1/runs?" + query).status, 400)
         self.assertIn(self.api.call("GET", "/v1/runs?before=" + UNKNOWN).status, (200, 400))
+
+
+def remove_log(run: dict) -> None:
+    os.unlink(os.path.join(api_support.server.data, "runs", run["execution_id"] + ".stdout"))
 
 
 class Cache(ApiScenario):
@@ -274,6 +340,17 @@ class Cache(ApiScenario):
                 self.assertNotEqual(mine.run(code, **other)["stdout"], first["stdout"])
         another = api_support.server.new_client("caching too")
         self.assertFalse(another.run(code, cache=True)["cached"])
+
+    def test_a_cached_run_has_the_log_and_the_files_of_the_first(self):
+        mine = api_support.server.new_client("cached logs")
+        code = "import os; print(os.urandom(8).hex() * 100000); open('a', 'w').write('one'); open('b', 'w').write('two')"
+        first, second = mine.run(code, cache=True), mine.run(code, cache=True)
+        self.assertTrue(second["cached"])
+        self.assertIn(second["execution_id"], second["full_log"]["stdout"])
+        remove_log(first)
+        self.assertTrue(mine.get(second["full_log"]["stdout"]).body.startswith(first["stdout"].encode()))
+        self.assertEqual(mine.get("/v1/runs/%s/files/b" % second["execution_id"]).body, b"two")
+        self.assertFalse(mine.run(code, cache=True)["cached"], "its log is gone")
 
     def test_failures_are_not_cached(self):
         mine = api_support.server.new_client("cached failures")
@@ -325,6 +402,16 @@ class Around(ApiScenario):
         metrics = self.api.get("/metrics").text
         self.assertIn('hutch_runs_total{status="ok"}', metrics)
         self.assertNotIn(self.api.key, metrics)
+
+    def test_every_metric_is_documented_and_every_documented_one_is_there(self):
+        with open(os.path.join(support.ROOT, "docs/api.md")) as file:
+            table = file.read().partition("**Metrics.**")[2].partition("```")[0]
+        documented = set(re.findall(r"`(hutch_\w+)`", " ".join(re.findall(r"(?m)^\|([^|]*)\|", table))))
+        self.api.run("print(1)")
+        text = self.api.get("/metrics").text
+        self.assertEqual(set(re.findall(r"(?m)^# TYPE (\S+) ", text)), documented)
+        for phase in ("validation", "queue", "setup", "execution", "collection", "total"):
+            self.assertIn('hutch_run_seconds_count{phase="%s"}' % phase, text)
 
     def test_the_document_is_the_one_in_the_source(self):
         self.assertEqual(self.api.get("/v1/openapi.json", headers={"Authorization": None}).json, api_support.document())

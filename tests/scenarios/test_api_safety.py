@@ -15,7 +15,7 @@ from api_support import ApiScenario, Client, Server
 DEADLINE = 1  # seconds for the headers
 ORIGIN = "https://page.example"
 ENVIRONMENT = {"HUTCH_SERVE_HEADER_TIME": str(DEADLINE), "HUTCH_SERVE_ORIGINS": ORIGIN,
-               "HUTCH_SERVE_HOSTS": "hutch.example"}
+               "HUTCH_SERVE_HOSTS": "hutch.example", "HUTCH_SERVE_CONNECTIONS_PER_PEER": "250"}
 
 
 def setUpModule():
@@ -107,6 +107,27 @@ class Keys(SafetyScenario):
         self.assertEqual(support.home.call("key", "--data", self.server.data, "revoke", key_id).code, 0)
         self.check_error(other.call("GET", "/v1/usage"), 401, "unauthorized", "bad_token")
 
+    def test_what_a_revoked_key_has_open_ends(self):
+        other = self.server.new_client("watching")
+        session = other.session()
+        with contextlib.ExitStack() as open_ones:
+            asking, idle = (open_ones.enter_context(other.socket_to(session.at + "/stream")) for _ in range(2))
+            events = open_ones.enter_context(other.stream("GET", session.at + "/events"))
+            changes = open_ones.enter_context(other.stream("GET", session.at + "/files?watch=true",
+                                                           accept="application/x-ndjson"))
+            asking.send({"type": "ping"})
+            asking.until("pong")
+            key_id = other.get("/v1/usage").json["key"]["id"]
+            self.assertEqual(support.home.call("key", "--data", self.server.data, "revoke", key_id).code, 0)
+            asking.send({"type": "run", "id": "a", "code": "1"})
+            for socket in (asking, idle):
+                while (frame := socket.receive_frame())[0] != 8:
+                    self.assertNotIn(b"accepted", frame[1])
+                self.assertEqual(frame[1][:2], (1008).to_bytes(2, "big"))
+            for stream in (events, changes):
+                list(stream)  # to its end
+        # There is nobody left who could end the session.
+
     def test_a_rotated_key_is_replaced_by_another(self):
         old = self.server.new_client("rotating", "--runs-per-minute", "7")
         before = old.get("/v1/usage").json["key"]
@@ -189,6 +210,29 @@ class Tenants(SafetyScenario):
         answer = poor.call("POST", "/v1/run", {"code": "1", "template": "bare"})
         self.check_error(answer, 429, "rate_limited", "budget_exhausted")
         self.assertTrue(poor.get("/v1/usage").json["warning"])
+
+    def test_what_a_run_leaves_running_is_charged_and_stopped_when_the_month_is_used_up(self):
+        poor = self.server.new_client("left running", "--cpu-seconds", "1")
+        with poor.session() as session:
+            spinning = "import threading\ndef spin():\n  while True: pass\nthreading.Thread(target=spin, daemon=True).start()"
+            self.assertLess(session.run(spinning)["usage"]["cpu_ms"], 1000)
+            self.assertIsNotNone(session.show()["memory_bytes"])
+            self.assertTrue(support.settle(lambda: poor.get("/v1/usage").json["warning"], 30))
+            self.assertEqual(poor.get("/v1/usage").json["runs"], 1)
+            self.assertTrue(support.settle(lambda: session.show()["memory_bytes"] is None), "it still runs")
+            for method, rest, data in (("GET", "/variables", None), ("GET", "/variables/x", None),
+                                       ("POST", "/complete", {"code": "x"}), ("POST", "/inspect", {"code": "x"}),
+                                       ("POST", "/runs", {"code": "1"})):
+                self.check_error(poor.call(method, session.at + rest, data), 429, "rate_limited", "budget_exhausted")
+
+    def test_questions_are_charged(self):
+        asking = self.server.new_client("asking")
+        with asking.session() as session:
+            session.run("import time\nclass Slow:\n  def __repr__(self):\n    end = time.process_time() + .3\n"
+                        "    while time.process_time() < end: pass\n    return 'slow'\nslow = Slow()")
+            before = asking.get("/v1/usage").json["cpu_seconds"]
+            self.assertEqual(asking.get(session.at + "/variables/slow").json["mime"], {"text/plain": "slow"})
+        self.assertGreater(asking.get("/v1/usage").json["cpu_seconds"], before + .2)
 
     def test_a_key_cannot_ask_for_more_memory_than_it_has(self):
         small = self.server.new_client("small", "--memory", str(64 << 20))
@@ -322,6 +366,24 @@ class Malformed(SafetyScenario):
             for _ in range(200):
                 stack.enter_context(socket.create_connection((self.server.host, self.server.port), timeout=10))
             self.assertEqual(self.api.run("print(1)")["stdout"], "1\n")
+
+    def test_one_address_has_only_so_many_connections_and_the_owner_still_comes_in(self):
+        with contextlib.ExitStack() as stack:
+            for _ in range(251):
+                one = stack.enter_context(socket.create_connection((self.server.host, self.server.port), timeout=10))
+            refused = one.makefile("rb").read()  # without having asked for anything
+            self.assertTrue(refused.startswith(b"HTTP/1.1 503 "), refused)
+            self.assertIn(b"Retry-After: 1\r\n", refused)
+            self.assertIn(b"Too many connections from this address.", refused)
+            self.server.client(unix=True).get("/v1/runs")
+        self.assertTrue(support.settle(self.is_reachable))
+
+    def is_reachable(self) -> bool:
+        try:
+            return self.server.raw(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").startswith(
+                b"HTTP/1.1 200 ")
+        except OSError:  # hung up on before it had sent all
+            return False
 
     def test_streams_that_nobody_reads_are_given_back(self):
         with self.api.session() as session:

@@ -200,6 +200,13 @@ class Endings(InSession):
             self.assertEqual(session.run("import time; time.sleep(.3)")["status"], "ok")
         self.assertEqual(session.run("import time; time.sleep(5)")["status"], "timeout")
 
+    def test_more_time_is_more_processor_time_unless_there_is_to_be_less(self):
+        burn = "import time\nend = time.process_time() + .9\nwhile time.process_time() < end: pass"
+        equal = self.open(limits={"timeout": 0.5, "cpu_time": 0.5})
+        self.assertEqual(equal.run(burn, timeout=20)["status"], "ok")
+        less = self.open(limits={"timeout": 5, "cpu_time": 0.5})
+        self.check_category(less.run(burn, timeout=20), "timeout", "cpu_timeout")
+
     def test_a_program_that_exits_ends_only_its_interpreter(self):
         session = self.open()
         session.run("open('f', 'w').write('kept')")
@@ -319,11 +326,31 @@ class Input(InSession):
         session = self.open()
         self.refused("POST", session.at + "/stdin", {"text": "x"}, 409, "session_busy", "not_reading")
         self.refused("POST", session.at + "/stdin", {"text": 1}, 400, "invalid_request", "bad_arguments", "text")
+        run = self.begin_run(session, WAITING)  # that was given none
+        self.refused("POST", session.at + "/stdin", {"text": "x"}, 409, "session_busy", "not_reading", "no input")
+        self.api.post("/v1/runs/%s/cancel" % run, expect=202)
+        self.result(run)
 
     def test_what_one_run_did_not_read_is_not_the_next_ones(self):
         session = self.open()
         session.run("print(input())", stdin="a\nleft over\n")
         self.check_category(session.run("input()"), "stdin_unavailable", "input_called")
+        for read in ("input()", "import os; os.read(0, 2)"):  # with what was read ahead, and without
+            run = self.begin_run(session, "print('up', flush=True); " + read, stdin=True)
+            self.api.post(session.at + "/stdin", {"text": "a\nleft over\n"}, 202)
+            self.assertEqual(self.result(run)["status"], "ok")
+            waits = session.run("import select; print(select.select([0], [], [], 0)[0])", stdin=True)
+            self.assertEqual(waits["stdout"], "[]\n")
+
+    def test_input_is_taken_whole_or_not_at_all(self):
+        session = self.open()
+        run = self.begin_run(session, "import os, time\nprint('up', flush=True)\n"
+                             "while not os.path.exists('go'): time.sleep(.02)\nprint(input().count('y'))", stdin=True)
+        self.api.post(session.at + "/stdin", {"text": "x" * 40_000}, 202)
+        self.refused("POST", session.at + "/stdin", {"text": "y" * 40_000}, 409, "session_busy", "not_reading", "read")
+        self.api.post(session.at + "/stdin", {"text": "\n"}, 202)
+        self.api.put(session.file("go"), b"", 201)
+        self.assertEqual(self.result(run)["stdout"], "up\n0\n")
 
 
 if __name__ == "__main__":

@@ -211,6 +211,29 @@ class Configuration(Scenario):
         record = self.home.record("x = b'x' * (1 << 30)", env={"HUTCH_LIMITS_MEMORY": "64M"})
         self.assertEqual(record["error"]["limit"]["value"], 64 << 20)
 
+    def test_ceilings_are_configured_and_shown(self):
+        least = {"HUTCH_LIMITS_MEMORY": "150M", "HUTCH_LIMITS_SCRATCH": "16M"}
+        for setting, option, value, most in (("memory", "--memory", "200M", 200 << 20),
+                                             ("scratch", "--scratch", "20M", 20 << 20),
+                                             ("processes", "--processes", "70", 70),
+                                             ("cpu_percent", "--cpu", "110", 110)):
+            with self.subTest(setting):
+                env = {**least, "HUTCH_ENGINE_MAX_" + setting.upper(): value}
+                config = self.home.call("config", "--json", env=env).record
+                self.assertEqual(config["engine.max_" + setting]["value"], str(most))
+                done = self.home.run("print(1)", "%s=%d" % (option, most + 1), env=env)
+                self.assertEqual(done.code, support.OWN_FAILURE)
+                self.assertIn("and %d, not %d" % (most, most + 1), done.errors)
+                self.assertIn("engine.max_" + setting, done.errors)
+
+    def test_ceilings_that_are_not_given_are_the_machines(self):
+        config = self.home.call("config", "--json", env={"HUTCH_ENGINE_MAX_MEMORY": "0"}).record
+        memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        self.assertEqual(int(config["engine.max_memory"]["value"]), max(512 << 20, min(memory // 2, 64 << 30)))
+        self.assertEqual(int(config["engine.max_cpu_percent"]["value"]), 100 * os.cpu_count())
+        config = self.home.call("config", "--json", env={"HUTCH_LIMITS_MEMORY": "100G"}).record
+        self.assertEqual(int(config["engine.max_memory"]["value"]), 100 << 30)
+
     def test_the_ceiling_can_be_raised(self):
         done = self.home.run("print(1)", "--timeout", "400", env={"HUTCH_ENGINE_MAX_TIMEOUT": "600"})
         self.assertEqual((done.code, done.text, done.errors), (0, "1\n", ""))

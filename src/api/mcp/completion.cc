@@ -31,6 +31,7 @@ net::awaitable<std::vector<std::string>> files_of(std::string session_id, Call& 
   if (!session || !session->has_sandbox() || !has_scope(call.caller, Scope::files)) co_return paths;
   const UniqueFd workspace = session->share_workspace();
   const Listing listing = co_await call.daemon.engine.workers().run(
+      Workers::owner_of(call.caller.key.id),
       [&workspace] { return list_directory(workspace.get(), "", kDeepestListing); });
   for (const auto& entry : listing.entries) {
     if (!entry.is_object() || find_text(entry.get_object(), "type") != "file") continue;

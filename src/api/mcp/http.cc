@@ -45,7 +45,7 @@ net::awaitable<Rpc<std::string>> read_body(HttpExchange& exchange, std::uint64_t
   auto body = co_await read_json_text(exchange, most);
   if (body) co_return std::move(*body);
   const auto& error = body.error();
-  const bool refused = error.status == 413 || error.status == 415;
+  const bool refused = error.status == 413 || error.status == 415 || error.status == 503;
   co_return refuse(refused ? kInvalidRequest : kParseError, error.message, error.status);
 }
 
@@ -267,7 +267,10 @@ net::awaitable<Handled> HttpEndpoint::get(Request& request) {
   if (session->streams.size() > kMostStreams) session->streams.front()->finish();
   auto last_word = Clock::now();
   bool there = co_await exchange.begin(stream_head(), std::nullopt) && co_await exchange.write(":\n\n");
-  while (there && !outbox->finished() && !request.daemon.stopping() && !exchange.client_gone()) {
+  const auto stays = [&] {
+    return there && !request.daemon.stopping() && !exchange.client_gone() && exchange.still_allowed();
+  };
+  while (!outbox->finished() && stays()) {
     std::string batch;
     while (auto text = outbox->take()) batch += event_of(*text);
     if (batch.empty() && Clock::now() - last_word >= kSilence) batch = ":\n\n";

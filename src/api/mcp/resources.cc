@@ -116,7 +116,7 @@ net::awaitable<json::array> list_resources(Call& call) {
     if (!session->has_sandbox()) continue;
     const UniqueFd workspace = session->share_workspace();
     Listing listing = co_await call.daemon.engine.workers().run(
-        [&workspace] { return list_directory(workspace.get(), "", kLevels); });
+        Workers::owner_of(call.caller.key.id), [&workspace] { return list_directory(workspace.get(), "", kLevels); });
     for (auto& entry : listing.entries) {
       if (!entry.is_object() || member(entry.get_object(), "type") != "file") continue;
       if (is_hidden(member(entry.get_object(), "path"))) continue;

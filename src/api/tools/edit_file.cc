@@ -60,9 +60,10 @@ struct Editing {
   }
 };
 
-Api<std::string> view_directory_of(Editing& editing) {
+net::awaitable<Api<std::string>> view_directory_of(Editing& editing) {
   const UniqueFd workspace = editing.session->share_workspace();
-  const Listing listing = list_directory(workspace.get(), editing.path, 2);
+  const Listing listing = co_await editing.call.daemon.engine.workers().run(
+      Workers::owner_of(editing.call.caller.key.id), [&] { return list_directory(workspace.get(), editing.path, 2); });
   std::vector<DirectoryEntry> entries;
   const std::size_t prefix = editing.path.empty() ? 0 : editing.path.size() + 1;
   for (const auto& value : listing.entries) {
@@ -72,27 +73,27 @@ Api<std::string> view_directory_of(Editing& editing) {
                        .size = Bytes{entry.at("size").to_number<std::uint64_t>()}});
   }
   editing.more = {{"file_type", "text"}, {"num_lines", nullptr}, {"start_line", nullptr}, {"total_lines", nullptr}};
-  return view_directory(editing.shown, entries);
+  co_return view_directory(editing.shown, entries);
 }
 
-Api<std::string> view(Editing& editing) {
+net::awaitable<Api<std::string>> view(Editing& editing) {
   std::optional<ViewRange> range;
   if (const auto* given = editing.call.arguments.if_contains("view_range")) {
     const auto& both = given->get_array();
-    if (both.size() != 2) return std::unexpected(refused(not_a_view_range()));
+    if (both.size() != 2) co_return std::unexpected(refused(not_a_view_range()));
     range = ViewRange{.first = both[0].to_number<std::int64_t>(), .last = both[1].to_number<std::int64_t>()};
   }
   auto content = editing.read();
-  if (!content && content.error().code == "is_directory" && !range) return view_directory_of(editing);
-  if (!content) return std::unexpected(content.error());
+  if (!content && content.error().code == "is_directory" && !range) co_return co_await view_directory_of(editing);
+  if (!content) co_return std::unexpected(content.error());
   auto viewed = view_text(editing.shown, *content, range, kMostViewed);
-  if (!viewed) return std::unexpected(refused(viewed.error()));
+  if (!viewed) co_return std::unexpected(refused(viewed.error()));
   editing.more = {{"file_type", "text"},
                   {"content", viewed->content},
                   {"num_lines", viewed->line_count},
                   {"start_line", viewed->start_line},
                   {"total_lines", viewed->total_lines}};
-  return viewed->text;
+  co_return viewed->text;
 }
 
 net::awaitable<Api<std::string>> create(Editing& editing) {
@@ -171,7 +172,7 @@ net::awaitable<Api<std::string>> undo(Editing& editing) {
 
 net::awaitable<Api<std::string>> edit(Editing& editing) {
   const std::string command = text_argument(editing.call, "command");
-  if (command == "view") co_return view(editing);
+  if (command == "view") co_return co_await view(editing);
   if (command == "create") co_return co_await create(editing);
   if (command == "str_replace") co_return co_await replace(editing);
   if (command == "insert") co_return co_await insert(editing);

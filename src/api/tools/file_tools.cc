@@ -33,6 +33,7 @@ net::awaitable<Api<ToolResult>> list_files_tool(ToolCall& call) {
     co_return std::unexpected(file_error(409, "not_a_directory", "That is not a directory."));
   }
   Listing listing = co_await call.daemon.engine.workers().run(
+      Workers::owner_of(call.caller.key.id),
       [&workspace, &path, depth] { return list_directory(workspace.get(), path, depth); });
   const bool cut = listing.truncated || listing.entries.size() > kMostTold;
   if (listing.entries.size() > kMostTold) listing.entries.resize(kMostTold);

@@ -64,7 +64,7 @@ Scope scope_of(const json::object& definition) {
 
 ToolRegistry::ToolRegistry(const ServeSettings& settings) {
   json::value all = json::parse({kDefinitions, sizeof(kDefinitions)});
-  const auto longest = settings.engine.wall_ceiling.count();
+  const auto longest = settings.engine.ceiling.wall.count();
   fill_in(all, {{"$code", settings.most_tool_code},
                 {"$longest", longest / 1000},
                 {"$longest_ms", longest},

@@ -1,0 +1,53 @@
+// What JSON bodies may take of the daemon's memory: while they are being read, all connections together, and when they
+// become values. Small bodies always fit, so that large ones of others keep nobody out.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "session/task_group.h"
+
+namespace hutch {
+
+struct BodyCaps {
+  std::size_t all = 256U << 20;
+  std::size_t per_key = 128U << 20;
+  std::size_t small = 64U << 10;  // of one body; not counted
+};
+
+class BodyBudget {
+ public:
+  explicit BodyBudget(BodyCaps caps = {}) : caps_(caps) {}
+  [[nodiscard]] std::size_t used() const { return used_; }
+
+  class Share {  // of one body, while it is being read
+   public:
+    Share(BodyBudget* budget, std::string key_id) : budget_(budget), key_id_(std::move(key_id)) {}  // null: no limit
+    ~Share();
+    Share(const Share&) = delete;
+    Share& operator=(const Share&) = delete;
+    bool grow_to(std::size_t size);  // false: others have the rest, or this key has had its part
+
+   private:
+    BodyBudget* budget_;
+    std::string key_id_;
+    std::size_t taken_ = 0;
+  };
+
+ private:
+  BodyCaps caps_;
+  std::size_t used_ = 0;
+  std::map<std::string, std::size_t> by_key_;
+};
+
+// A value takes up to some 100 bytes while it is parsed, however short it is written: with this many it is 200 MiB.
+inline constexpr std::size_t kMostJsonValues = 2'000'000;
+// Never fewer than `text` has. It need not be valid.
+std::size_t count_json_values(std::string_view text);
+
+// From the first byte to the last, however steadily they come.
+inline constexpr Clock::duration kLongestBody = std::chrono::minutes(10);
+
+}  // namespace hutch

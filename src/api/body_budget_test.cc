@@ -1,0 +1,117 @@
+#include "api/body_budget.h"
+
+#include <gtest/gtest.h>
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/io_context.hpp>
+#include <deque>
+#include <optional>
+
+#include "api/json_fields.h"
+
+namespace hutch {
+namespace {
+
+TEST(BodyBudget, BodiesShareIt) {
+  BodyBudget budget({.all = 100, .per_key = 100, .small = 10});
+  BodyBudget::Share first(&budget, "a");
+  EXPECT_TRUE(first.grow_to(60));
+  {
+    BodyBudget::Share second(&budget, "b");
+    EXPECT_TRUE(second.grow_to(40));
+    EXPECT_FALSE(second.grow_to(41));
+    EXPECT_FALSE(first.grow_to(61));
+    EXPECT_EQ(budget.used(), 100U);
+  }
+  EXPECT_TRUE(first.grow_to(61));
+}
+
+TEST(BodyBudget, SmallOnesAlwaysFit) {
+  BodyBudget budget({.all = 100, .per_key = 100, .small = 10});
+  BodyBudget::Share large(&budget, "a");
+  EXPECT_TRUE(large.grow_to(100));
+  BodyBudget::Share small(&budget, "b");
+  EXPECT_TRUE(small.grow_to(10));
+  EXPECT_FALSE(small.grow_to(11));
+}
+
+TEST(BodyBudget, AKeyHasOnlyItsPart) {
+  BodyBudget budget({.all = 100, .per_key = 50, .small = 10});
+  BodyBudget::Share first(&budget, "a");
+  BodyBudget::Share second(&budget, "a");
+  BodyBudget::Share other(&budget, "b");
+  EXPECT_TRUE(first.grow_to(30));
+  EXPECT_FALSE(second.grow_to(21));
+  EXPECT_TRUE(second.grow_to(20));
+  EXPECT_TRUE(other.grow_to(50));
+}
+
+TEST(BodyBudget, CountsNoFewerValuesThanThereAre) {
+  EXPECT_EQ(count_json_values("0"), 1U);
+  EXPECT_EQ(count_json_values("[0,0,0]"), 4U);
+  EXPECT_EQ(count_json_values(R"({"a":[1,2],"b":{}})"), 6U);
+  EXPECT_EQ(count_json_values(R"(["a,b,c","\",[,",1])"), 4U);
+  EXPECT_EQ(count_json_values(R"(["\\",",,,"])"), 3U);
+}
+
+// A request whose body comes in the pieces given.
+class GivenBody final : public HttpExchange {
+ public:
+  explicit GivenBody(std::deque<std::string> pieces) : pieces_(std::move(pieces)) {
+    request_.has_body = true;
+    request_.headers.emplace("content-type", "application/json");
+  }
+  [[nodiscard]] const HttpRequest& request() const override { return request_; }
+  net::awaitable<std::expected<std::string_view, BodyProblem>> read_some() override {
+    if (pieces_.empty()) co_return std::string_view{};
+    piece_ = std::move(pieces_.front());
+    pieces_.pop_front();
+    co_return std::string_view(piece_);
+  }
+  net::awaitable<bool> answer(Answer) override { co_return true; }
+  net::awaitable<bool> begin(Answer, std::optional<std::uint64_t>) override { co_return true; }
+  net::awaitable<bool> write(std::string_view) override { co_return true; }
+  net::awaitable<bool> end() override { co_return true; }
+  [[nodiscard]] bool answered() const override { return false; }
+  [[nodiscard]] bool client_gone() const override { return false; }
+  net::awaitable<std::unique_ptr<WebSocket>> upgrade() override { co_return nullptr; }
+
+ private:
+  HttpRequest request_;
+  std::deque<std::string> pieces_;
+  std::string piece_;
+};
+
+unsigned status_of(GivenBody& exchange) {
+  unsigned status = 0;
+  const auto read = [](GivenBody& from, unsigned& into) -> net::awaitable<void> {
+    const auto body = co_await read_json(from, 64U << 20);
+    into = body ? 200U : body.error().status;
+  };
+  net::io_context context;
+  net::co_spawn(context, read(exchange, status), net::detached);
+  context.run();
+  return status;
+}
+
+TEST(JsonBodies, AreRefusedWhenTheirShareIsUsedUp) {
+  BodyBudget budget({.all = 100, .per_key = 100, .small = 10});
+  GivenBody exchange({R"({"a": ")" + std::string(50, 'x'), std::string(50, 'x') + "\"}"});
+  exchange.bodies = &budget;
+  EXPECT_EQ(status_of(exchange), 503U);
+  EXPECT_EQ(budget.used(), 0U);
+  GivenBody smaller({R"({"a": ")" + std::string(50, 'x'), "\"}"});
+  smaller.bodies = &budget;
+  EXPECT_EQ(status_of(smaller), 200U);
+}
+
+TEST(JsonBodies, MayNotBecomeManyTimesLarger) {
+  std::string zeros = "{\"a\": [0";
+  for (std::size_t i = 0; i < kMostJsonValues; ++i) zeros += ",0";
+  GivenBody exchange({zeros + "]}"});
+  EXPECT_EQ(status_of(exchange), 413U);
+}
+
+}  // namespace
+}  // namespace hutch

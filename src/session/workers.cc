@@ -1,0 +1,51 @@
+#include "session/workers.h"
+
+#include <unistd.h>
+
+namespace hutch {
+namespace {
+
+constexpr unsigned kThreads = 2;
+
+}  // namespace
+
+net::awaitable<void> Workers::enter(Owner owner) {
+  if (!pool_) pool_.emplace(kThreads);
+  const auto lane = lanes_.try_emplace(owner).first;
+  if (!lane->second.at_work && at_work_ < kThreads) {
+    lane->second.at_work = true;
+    ++at_work_;
+    co_return;
+  }
+  const auto turn = std::make_shared<Event>(home_);  // shared: this may be gone before whoever leaves
+  lane->second.waiting.push_back(turn);
+  co_await turn->wait();
+}
+
+void Workers::begin(Lanes::iterator lane) {
+  lane->second.at_work = true;
+  ++at_work_;
+  lane->second.waiting.front()->set();
+  lane->second.waiting.pop_front();
+}
+
+// The place goes to the owner who comes next, in the order of their numbers, and back to this one last.
+void Workers::leave(Owner owner) {
+  --at_work_;
+  const auto left = lanes_.find(owner);
+  left->second.at_work = false;
+  auto next = left;
+  do {
+    if (++next == lanes_.end()) next = lanes_.begin();
+  } while (next != left && (next->second.at_work || next->second.waiting.empty()));
+  if (!next->second.at_work && !next->second.waiting.empty()) begin(next);
+  if (!left->second.at_work && left->second.waiting.empty()) lanes_.erase(left);
+}
+
+// The priority is the thread's alone, as Linux has it.
+void Workers::stand_back() {
+  constexpr int kBehind = 10;
+  [[maybe_unused]] thread_local const int lowered = ::nice(kBehind);
+}
+
+}  // namespace hutch
