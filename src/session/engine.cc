@@ -214,7 +214,9 @@ void Engine::leave(Admission::Owner owner, Clock::time_point since) {
 
 void Engine::mind_processors() {
   const bool spare = admission_.some_ask_for_little();
-  if (std::exchange(spares_one_, spare) != spare) keeper_.spare({.one_processor = spare});
+  if (std::exchange(spares_some_, spare) == spare) return;
+  keeper_.spare({.processors = spare});
+  workers_.keep_apart(spare);
 }
 
 wire::EngineStatus Engine::status() const {

@@ -38,7 +38,7 @@ class Engine {
   void leave_unused(Admission::Owner owner) { leave(owner, Clock::now()); }  // entered, and wanted no more
   void begin_cell(Run& run, CellTask task, Admission::Owner owner);
 
-  // Leaves one of the processors to those who ask for little, or not any more. To be called now and then.
+  // Leaves some of the processors to those who ask for little, or not any more. To be called now and then.
   void mind_processors();
 
   // A sandbox that lasts is the caller's to end, and others may be sent into it.
@@ -73,7 +73,7 @@ class Engine {
   Clock::time_point started_ = Clock::now();
   std::uint64_t runs_ = 0;
   std::uint32_t sessions_ = 0;
-  bool spares_one_ = false;  // of the processors
+  bool spares_some_ = false;  // of the processors
 };
 
 }  // namespace hutch

@@ -75,9 +75,14 @@ void KeeperLink::kill_others(std::uint64_t run) {
 
 void KeeperLink::ask_usage(const UsageRequest& request) { std::ignore = send(KeeperRequestKind::usage, request); }
 void KeeperLink::limit(const LimitRequest& request) { std::ignore = send(KeeperRequestKind::limit, request); }
-void KeeperLink::spare(const SpareRequest& request) { std::ignore = send(KeeperRequestKind::spare, request); }
+void KeeperLink::place(const PlaceRequest& request) { std::ignore = send(KeeperRequestKind::place, request); }
 void KeeperLink::settle(const SettleRequest& request) { std::ignore = send(KeeperRequestKind::settle, request); }
 void KeeperLink::stock(const StockRequest& request) { std::ignore = send(KeeperRequestKind::stock, request); }
+
+void KeeperLink::spare(const SpareRequest& request) {
+  if (!std::exchange(spares_, request.processors)) ++spared_;
+  std::ignore = send(KeeperRequestKind::spare, request);
+}
 
 void KeeperLink::release(std::uint64_t run, Pace pace) {
   const bool leisurely = pace == Pace::leisurely;

@@ -49,6 +49,9 @@ class KeeperLink {
   void ask_usage(const UsageRequest& request);
   void limit(const LimitRequest& request);
   void spare(const SpareRequest& request);
+  // Of processors: how often that was begun, and 0 while none are spared.
+  [[nodiscard]] std::uint64_t sparing() const { return spares_ ? spared_ : 0; }
+  void place(const PlaceRequest& request);
   void settle(const SettleRequest& request);
   void stock(const StockRequest& request);
   enum class Pace { at_once, leisurely };  // when its program is over and others need the processors
@@ -85,6 +88,8 @@ class KeeperLink {
   };
   std::deque<Measuring*> measuring_;
   std::uint64_t next_run_ = 1;
+  std::uint64_t spared_ = 0;  // how often
+  bool spares_ = false;
   bool lost_ = false;
 };
 

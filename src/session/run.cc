@@ -214,7 +214,7 @@ void Run::send_cell(CellTask task) {
   cell_cpu_before_us_ = usage_.cpu_us;
   arm_wall_limit(limits_now_.wall);
   watch_timer_.cancel();
-  begin_turn();
+  begin_turn(task.waited);
 }
 
 // More time is more processor time too, unless the shell has less of that than of time: then somebody wanted it so.
@@ -277,8 +277,12 @@ void Run::arm_wall_limit(std::chrono::milliseconds after) {
 
 // Where processors are short, short programs go before long ones, and both before those of an owner who has so many
 // that they waited for each other.
-void Run::begin_turn() {
+void Run::begin_turn(bool waited) {
   cpu_seen_us_ = link_.cpu_before_us + cell_cpu_before_us_;
+  // The keeper knows where a one-shot begins; a session may have been made in other times.
+  const bool quick = limits_now_.cpu_percent <= 100;
+  place_ = waited ? Place::others : quick ? Place::spared : Place::anywhere;
+  if (is_shell()) tell_place();
   arm_patience();
 }
 
@@ -298,6 +302,10 @@ void Run::lose_patience() {
   if (!link_.cgroup || ended_ != Ended::by_itself) return;  // who is to die is not to wait for it
   const auto reading = link_.cgroup.read();
   if (!reading) return;
+  if (place_ == Place::spared) {  // those are for who is quick
+    place_ = Place::anywhere;
+    tell_place();
+  }
   const std::uint64_t used = reading->cpu_us - std::min(cpu_seen_us_, reading->cpu_us);
   cpu_seen_us_ = reading->cpu_us;
   if (!pool_.crowded()) {
@@ -305,6 +313,11 @@ void Run::lose_patience() {
   } else if (std::chrono::microseconds(used) > kQuickly / 4) {
     link_.cgroup.stand_back(true);
   }
+}
+
+void Run::tell_place() {
+  const auto now = std::pair(keeper_.sparing(), place_);
+  if (now.first != 0 && std::exchange(told_place_, now) != now) keeper_.place({.run = link_.number, .place = place_});
 }
 
 // Variables are kept when the cell lets itself be interrupted.

@@ -148,7 +148,8 @@ class Run final : public KeeperListener, public std::enable_shared_from_this<Run
   void fail_early();
   void arm_wall_limit(std::chrono::milliseconds after);
   void wall_limit_reached();
-  void begin_turn();
+  void begin_turn(bool waited);
+  void tell_place();
   void arm_patience();
   void lose_patience();
   std::string task();
@@ -238,6 +239,8 @@ class Run final : public KeeperListener, public std::enable_shared_from_this<Run
   std::uint64_t wall_serial_ = 0;     // of the time limit that counts
   bool cell_timed_out_ = false;       // and was interrupted
   Limits limits_now_ = spec_.limits;  // of the latest cell
+  Place place_ = Place::anywhere;     // as long as processors are spared
+  std::pair<std::uint64_t, Place> told_place_{0, Place::anywhere};
   Clock::time_point cell_arrived_;
   Clock::time_point cell_began_;
   std::int64_t cell_began_at_ns_ = 0;

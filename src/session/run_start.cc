@@ -73,7 +73,7 @@ void Run::walls_are_up() {
   running_ = up_;
   if (!is_shell()) {
     arm_wall_limit(spec_.limits.wall);
-    begin_turn();
+    begin_turn(spec_.stand_back);
   }
   begun_.set();
   ready_.set();

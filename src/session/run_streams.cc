@@ -19,7 +19,9 @@ namespace {
 
 constexpr std::uint32_t kMostUnheard = 1'000;  // answers that a sandbox leaves in its socket
 constexpr std::size_t kMostInput = 64U << 10;  // that a program has not read yet
-constexpr int kMostLastReads = 64;             // of a stream whose program is over, but that somebody still writes to
+constexpr std::size_t kBucket = 32U << 10;
+constexpr auto kBetweenBuckets = std::chrono::milliseconds(2);
+constexpr int kMostLastReads = 64;  // of a stream whose program is over, but that somebody still writes to
 
 }  // namespace
 
@@ -107,11 +109,19 @@ void Run::drop_input() {
   for (int i = 0; end && i < kMostLastReads && ::read(end.get(), chunk.data(), chunk.size()) > 0;) ++i;
 }
 
+// While others ask for little, a flood comes in by the bucket: they would wait for us otherwise, with their programs.
 net::awaitable<void> Run::read_stream(net::posix::stream_descriptor& from, wire::Stream stream) {
   boost::system::error_code failed;
-  do {
+  net::steady_timer pause(link_.output.get_executor());
+  for (;;) {
     co_await from.async_wait(net::posix::stream_descriptor::wait_read, net::redirect_error(net::use_awaitable, failed));
-  } while (!failed && read_available(from, stream));
+    const std::uint64_t before = output_bytes_;
+    if (failed || !read_available(from, stream)) break;
+    const bool flood = output_bytes_ - before >= kBucket && place_ != Place::spared;
+    if (!flood || keeper_.sparing() == 0 || over_) continue;
+    pause.expires_after(kBetweenBuckets);
+    co_await pause.async_wait(net::redirect_error(net::use_awaitable, failed));
+  }
   if (--open_streams_ == 0) drained_.set();
 }
 

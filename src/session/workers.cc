@@ -2,6 +2,8 @@
 
 #include <unistd.h>
 
+#include <utility>
+
 namespace hutch {
 namespace {
 
@@ -46,6 +48,14 @@ void Workers::leave(Owner owner) {
 void Workers::stand_back() {
   constexpr int kBehind = 10;
   [[maybe_unused]] thread_local const int lowered = ::nice(kBehind);
+}
+
+// A low priority is not enough: where the kernel shares the processors out by sessions it counts within the daemon only,
+// and a program that has just begun would wait behind whoever hashes the files of another.
+void Workers::choose_processors() const {
+  thread_local Place mine = Place::anywhere;
+  const Place place = kept_apart_ ? Place::others : Place::anywhere;
+  if (std::exchange(mine, place) != place) processors_.give(0, place);
 }
 
 }  // namespace hutch

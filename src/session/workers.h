@@ -3,6 +3,7 @@
 // has much to hash waits for himself.
 #pragma once
 
+#include <atomic>
 #include <boost/asio/bind_executor.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/thread_pool.hpp>
@@ -15,6 +16,7 @@
 #include <type_traits>
 
 #include "session/task_group.h"
+#include "zygote/processors.h"
 
 namespace hutch {
 
@@ -26,6 +28,9 @@ class Workers {
 
   static Owner owner_of(std::string_view key_id) { return std::hash<std::string_view>{}(key_id); }
 
+  // Whether what begins from now on leaves the spared processors to others.
+  void keep_apart(bool apart) { kept_apart_ = apart; }
+
   // Does `work` over there and comes back with what it returns, or with what it threw. It must touch nothing that
   // others use meanwhile.
   template <class Work>
@@ -33,6 +38,7 @@ class Workers {
     co_await enter(owner);
     co_await net::post(*pool_, net::bind_executor(*pool_, net::use_awaitable));  // bound: it would stay here otherwise
     stand_back();
+    choose_processors();
     std::optional<std::invoke_result_t<Work&>> result;
     std::exception_ptr thrown;
     try {
@@ -57,8 +63,11 @@ class Workers {
   void leave(Owner owner);
   void begin(Lanes::iterator lane);
   static void stand_back();
+  void choose_processors() const;
 
   net::any_io_executor home_;
+  Processors processors_;
+  std::atomic<bool> kept_apart_{false};
   std::optional<net::thread_pool> pool_;
   Lanes lanes_;  // of those who work or wait
   unsigned at_work_ = 0;

@@ -23,8 +23,8 @@ void KeeperLoop::begin_guest(const StartRequest& request) {
     auto applied = host.shell.cgroup()->apply(request.limits.to_limits());
     if (!applied) return fail(request, Step::cgroup, applied.error());
   }
-  const bool stands_back = request.helper ? host.leaves_one_free : request.stand_back && host.shell.cgroup();
-  host.leaves_one_free = choose_processors(request, stands_back) || host.leaves_one_free;
+  if (!request.helper) host.place = place_of(request, host.shell);
+  place_zygote(request, host.place);
   auto forked = start_warm(request, host.shell, runner);
   if (!forked) return fail(request, Step::join_namespaces, forked.error());
   tell_started(request, host.shell, engine, forked->fork_ns, true);

@@ -213,6 +213,12 @@ bool KeeperLoop::receive_request() {
       handle_spare(*request);
       return true;
     }
+    case KeeperRequestKind::place: {
+      auto request = wire::decode<PlaceRequest>(payload);
+      if (!request) return false;
+      handle_place(*request);
+      return true;
+    }
     case KeeperRequestKind::release: {
       auto request = wire::decode<ReleaseRequest>(payload);
       if (!request) return false;

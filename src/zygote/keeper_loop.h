@@ -73,7 +73,7 @@ class KeeperLoop {
     bool init_gone = false;
     bool released = false;
     bool being_emptied = false;
-    bool leaves_one_free = false;  // of the processors
+    Place place = Place::anywhere;
   };
   struct Guest {  // a runner in the lasting sandbox of another run
     std::uint64_t host = 0;
@@ -112,6 +112,8 @@ class KeeperLoop {
   void handle_usage(const UsageRequest& request);
   void handle_limit(const LimitRequest& request);
   void handle_spare(const SpareRequest& request);
+  void handle_place(const PlaceRequest& request);
+  void move(Sandbox& sandbox, Place place) const;
   void handle_release(const ReleaseRequest& request);
   static bool put_to_sleep(Sandbox& sandbox);
   void let_go(std::uint64_t run);
@@ -131,7 +133,8 @@ class KeeperLoop {
   void fail(const StartRequest& request, Step step, const Error& error);
   void retire(Shell shell);  // kill and take apart a shell in which nobody ran
   static UsageNumbers usage_of(Sandbox& sandbox);
-  bool choose_processors(const StartRequest& request, bool stands_back) const;
+  Place place_of(const StartRequest& request, Shell& shell) const;
+  void place_zygote(const StartRequest& request, Place place) const;
   [[nodiscard]] ProcessLimits process_limits(const StartRequest& request) const;
 
   const KeeperOptions& options_;

@@ -9,6 +9,7 @@
 
 #include "sandbox/limits.h"
 #include "sandbox/steps.h"
+#include "zygote/processors.h"
 
 namespace hutch {
 
@@ -24,6 +25,7 @@ enum class KeeperRequestKind : std::uint8_t {
   stock,
   measure,
   spare,
+  place,
   release,
   last = release
 };
@@ -151,12 +153,22 @@ struct MeasureRequest {
   }
 };
 
-// One processor for the engine and those who do not have to wait; the keeper, and who stands back, use the others.
+// Some processors for the engine and those who do not have to wait; the keeper, and who stands back, use the others.
 struct SpareRequest {
-  bool one_processor = false;
+  bool processors = false;
   template <class A>
   void fields(A& a) {
-    a(one_processor);
+    a(processors);
+  }
+};
+
+// Where a sandbox is from now on, as long as some are spared.
+struct PlaceRequest {
+  std::uint64_t run = 0;
+  Place place = Place::anywhere;
+  template <class A>
+  void fields(A& a) {
+    a(run), a(place);
   }
 };
 

@@ -98,7 +98,8 @@ Result<KeeperLoop::Launched> KeeperLoop::launch(const StartRequest& request, She
   }
   if (request.stand_back && shell.cgroup()) shell.cgroup()->stand_back();
   failed = Step::join_namespaces;
-  const bool leaves_one_free = choose_processors(request, request.stand_back && shell.cgroup());
+  const Place place = place_of(request, shell);
+  place_zygote(request, place);
   auto forked = request.warm ? start_warm(request, shell, runner) : start_cold(request, shell, runner);
   if (!forked) {
     retire(std::move(shell));
@@ -109,36 +110,47 @@ Result<KeeperLoop::Launched> KeeperLoop::launch(const StartRequest& request, She
                               .image = image,
                               .runner = forked->pid,
                               .processes = request.limits.processes,
-                              .leaves_one_free = leaves_one_free},
+                              .place = place},
                   .engine_ends = std::move(engine),
                   .fork_ns = forked->fork_ns};
 }
 
-// Whoever is forked has the processors of its zygote. True: it is one less than there are.
-bool KeeperLoop::choose_processors(const StartRequest& request, bool stands_back) const {
-  const auto& zygote = prepared_[request.template_index].zygote;
-  if (!processors_.one_is_free() || !request.warm || !zygote) return false;
-  if (stands_back) {
-    processors_.give_ours(zygote->pid());
-  } else {
-    processors_.give_all(zygote->pid());
-  }
-  return stands_back;
+// One that may use several processors at once is not to find only one.
+Place KeeperLoop::place_of(const StartRequest& request, Shell& shell) const {
+  if (!processors_.some_are_spared() || !shell.cgroup()) return Place::anywhere;
+  if (request.stand_back) return Place::others;
+  return request.limits.cpu_percent > 100 ? Place::anywhere : Place::spared;
 }
 
-// For who begins from now on. Sessions last, so those that left one free get it back.
+// Whoever is forked is where its zygote is.
+void KeeperLoop::place_zygote(const StartRequest& request, Place place) const {
+  const auto& zygote = prepared_[request.template_index].zygote;
+  if (processors_.some_are_spared() && request.warm && zygote) processors_.give(zygote->pid(), place);
+}
+
+// For the keeper and whoever begins from now on. When none are spared any more, all who were somewhere are anywhere.
 void KeeperLoop::handle_spare(const SpareRequest& request) {
-  processors_.keep_one_free(request.one_processor);
+  processors_.spare_some(request.processors);
+  const Place ours = processors_.some_are_spared() ? Place::others : Place::anywhere;
+  processors_.give(0, ours);
   for (const auto& prepared : prepared_) {
-    if (prepared.zygote) processors_.give_ours(prepared.zygote->pid());
-    if (prepared.next_zygote) processors_.give_ours(prepared.next_zygote->pid());
+    if (prepared.zygote) processors_.give(prepared.zygote->pid(), ours);
+    if (prepared.next_zygote) processors_.give(prepared.next_zygote->pid(), ours);
   }
-  if (request.one_processor) return;
-  for (auto& [run, sandbox] : sandboxes_) {
-    if (!std::exchange(sandbox.leaves_one_free, false) || !sandbox.shell.cgroup()) continue;
-    for (int pass = 0; pass < 2; ++pass) {  // who is just being born has what its parent had
-      for (const pid_t thread : sandbox.shell.cgroup()->threads()) processors_.give_back(thread);
-    }
+  if (processors_.some_are_spared()) return;
+  for (auto& [run, sandbox] : sandboxes_) move(sandbox, Place::anywhere);
+}
+
+void KeeperLoop::handle_place(const PlaceRequest& request) {
+  const auto guest = guests_.find(request.run);
+  const auto found = sandboxes_.find(guest != guests_.end() ? guest->second.host : request.run);
+  if (found != sandboxes_.end() && processors_.some_are_spared()) move(found->second, request.place);
+}
+
+void KeeperLoop::move(Sandbox& sandbox, Place place) const {
+  if (std::exchange(sandbox.place, place) == place || !sandbox.shell.cgroup()) return;
+  for (int pass = 0; pass < 2; ++pass) {  // who is just being born has what its parent had
+    for (const pid_t thread : sandbox.shell.cgroup()->threads()) processors_.move(thread, place);
   }
 }
 

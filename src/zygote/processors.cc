@@ -1,35 +1,42 @@
 #include "zygote/processors.h"
 
+#include <algorithm>
 #include <cstddef>
 
 namespace hutch {
 
 Processors::Processors() {
   if (::sched_getaffinity(0, sizeof all_, &all_) != 0) return;  // more of them than we can name: none are known
-  all_but_one_ = all_;
-  std::size_t first = 0;
-  while (first < CPU_SETSIZE && !CPU_ISSET(first, &all_)) ++first;
-  if (CPU_COUNT(&all_) > 1) CPU_CLR(first, &all_but_one_);
+  others_ = all_;
+  int wanted = std::max(CPU_COUNT(&all_) / 4, 1);
+  for (std::size_t processor = 0; processor < CPU_SETSIZE && wanted > 0; ++processor) {
+    if (!CPU_ISSET(processor, &all_)) continue;
+    CPU_SET(processor, &spared_);
+    CPU_CLR(processor, &others_);
+    --wanted;
+  }
 }
 
-void Processors::keep_one_free(bool free) {
-  if (CPU_COUNT(&all_) < 2) return;
-  one_is_free_ = free;
-  give_ours(0);
+const cpu_set_t& Processors::of(Place place) const {
+  switch (place) {
+    case Place::anywhere:
+      break;
+    case Place::spared:
+      return spared_;
+    case Place::others:
+      return others_;
+  }
+  return all_;
 }
 
-void Processors::give_all(pid_t thread) const {
-  if (CPU_COUNT(&all_) > 1) ::sched_setaffinity(thread, sizeof all_, &all_);
+void Processors::give(pid_t thread, Place place) const {
+  if (CPU_COUNT(&all_) > 1) ::sched_setaffinity(thread, sizeof all_, &of(place));
 }
 
-void Processors::give_back(pid_t thread) const {
+void Processors::move(pid_t thread, Place place) const {
   cpu_set_t its{};
-  if (::sched_getaffinity(thread, sizeof its, &its) == 0 && CPU_EQUAL(&its, &all_but_one_)) give_all(thread);
-}
-
-void Processors::give_ours(pid_t thread) const {
-  const cpu_set_t& ours = one_is_free_ ? all_but_one_ : all_;
-  if (CPU_COUNT(&ours) > 0) ::sched_setaffinity(thread, sizeof ours, &ours);
+  if (::sched_getaffinity(thread, sizeof its, &its) != 0) return;
+  if (CPU_EQUAL(&its, &all_) || CPU_EQUAL(&its, &spared_) || CPU_EQUAL(&its, &others_)) give(thread, place);
 }
 
 }  // namespace hutch
