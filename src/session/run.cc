@@ -19,14 +19,9 @@ constexpr auto kColdHeadStart = std::chrono::microseconds(1200);  // the same wh
 constexpr auto kGrace = std::chrono::milliseconds(1);  // for the answer to reach its reader before we take a core
 constexpr auto kTimeToSleep = std::chrono::milliseconds(100);  // for the keeper to stop it
 constexpr std::uint64_t kMostToLinger = 16U << 20;
-constexpr auto kAnswerTime = std::chrono::seconds(1);    // of the keeper
 constexpr auto kQuestionTime = std::chrono::seconds(5);  // of a runner that is asked about its state
 constexpr auto kInterruptTime = std::chrono::seconds(2);
-constexpr auto kWeakerInterval = std::chrono::milliseconds(20);
-constexpr auto kShortestInterval = std::chrono::milliseconds(10);
 constexpr auto kPolite = std::chrono::milliseconds(400);  // from the interrupt of a late cell to the end of everything
-constexpr auto kQuickly = std::chrono::milliseconds(80);  // then it stands back behind those that begin
-constexpr std::uint64_t kMostDenials = 2'000;
 
 std::int64_t now_ns() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch())
@@ -174,12 +169,6 @@ net::awaitable<void> Run::wait_for_end() {
   co_await exited_.wait_until(Clock::now() + kDeathTime);
 }
 
-net::awaitable<void> Run::ask_usage() {
-  usage_heard_.reset();
-  keeper_.ask_usage({.run = link_.number});
-  co_await usage_heard_.wait_until(Clock::now() + kAnswerTime);
-}
-
 void Run::send_cell(CellTask task) {
   if (ended_event_.is_set() || failure_) return cell_over();
   if (!task_sent_) return early_cells_.push_back(std::move(task));  // the sandbox is still being made
@@ -275,104 +264,11 @@ void Run::arm_wall_limit(std::chrono::milliseconds after) {
   });
 }
 
-// Where processors are short, short programs go before long ones, and both before those of an owner who has so many
-// that they waited for each other.
-void Run::begin_turn(bool waited) {
-  cpu_seen_us_ = link_.cpu_before_us + cell_cpu_before_us_;
-  // The keeper knows where a one-shot begins; a session may have been made in other times.
-  const bool quick = limits_now_.cpu_percent <= 100;
-  place_ = waited ? Place::others : quick ? Place::spared : Place::anywhere;
-  if (is_shell()) tell_place();
-  arm_patience();
-}
-
-void Run::arm_patience() {
-  patience_timer_.expires_after(kQuickly);
-  const std::weak_ptr<Run> weak = weak_from_this();
-  patience_timer_.async_wait([weak](const boost::system::error_code& failed) {
-    const auto self = failed ? nullptr : weak.lock();
-    if (!self || self->over_ || (self->is_shell() && !self->cell_runs_)) return;
-    self->lose_patience();
-    self->arm_patience();
-  });
-}
-
-// With those that use a processor much of the time. Who had none is not to have less.
-void Run::lose_patience() {
-  if (!link_.cgroup || ended_ != Ended::by_itself) return;  // who is to die is not to wait for it
-  const auto reading = link_.cgroup.read();
-  if (!reading) return;
-  if (place_ == Place::spared) {  // those are for who is quick
-    place_ = Place::anywhere;
-    tell_place();
-  }
-  const std::uint64_t used = reading->cpu_us - std::min(cpu_seen_us_, reading->cpu_us);
-  cpu_seen_us_ = reading->cpu_us;
-  if (!pool_.crowded()) {
-    link_.cgroup.stand_back(false);
-  } else if (std::chrono::microseconds(used) > kQuickly / 4) {
-    link_.cgroup.stand_back(true);
-  }
-}
-
-void Run::tell_place() {
-  const auto now = std::pair(keeper_.sparing(), place_);
-  if (now.first != 0 && std::exchange(told_place_, now) != now) keeper_.place({.run = link_.number, .place = place_});
-}
-
 // Variables are kept when the cell lets itself be interrupted.
 void Run::wall_limit_reached() {
   if (!cell_is_whole_ || std::exchange(cell_timed_out_, true)) return end(Ended::wall_limit);
   interrupt();
   arm_wall_limit(kPolite);
-}
-
-net::awaitable<void> Run::answer_denials() {
-  while (link_.listener.is_open()) {
-    boost::system::error_code failed;
-    co_await link_.listener.async_wait(net::posix::stream_descriptor::wait_read,
-                                       net::redirect_error(net::use_awaitable, failed));
-    if (failed || !denials_.answer_one(link_.listener.native_handle())) co_return;
-    if (denials_.total() > kMostDenials) end(Ended::denial_flood);
-  }
-}
-
-// Processor time is asked for when it could be used up at the earliest; without control groups everything is asked for
-// at short intervals.
-net::awaitable<void> Run::watch_usage() {
-  const bool weaker = keeper_.hello().cgroup.empty();
-  while (!over_ && !ended_event_.is_set()) {
-    const bool idle = is_shell() && !cell_runs_ && !weaker;  // nothing to watch before the next cell
-    const auto used = std::chrono::milliseconds(cell_cpu_us() / 1000);
-    const auto most = limits_now_.cpu;
-    const auto left = most > used ? most - used : std::chrono::milliseconds(0);
-    const auto earliest = std::chrono::milliseconds(left.count() * 100 / std::max(spec_.limits.cpu_percent, 1U));
-    if (idle) {
-      watch_timer_.expires_at(Clock::time_point::max());
-    } else {
-      watch_timer_.expires_after(weaker ? kWeakerInterval : std::max(earliest, kShortestInterval));
-    }
-    boost::system::error_code woken;  // by the end, or by the next cell
-    co_await watch_timer_.async_wait(net::redirect_error(net::use_awaitable, woken));
-    if (woken) continue;
-    keeper_.ask_usage({.run = link_.number});
-    watch_timer_.expires_after(kShortestInterval);  // the answer comes meanwhile
-    co_await watch_timer_.async_wait(net::redirect_error(net::use_awaitable, woken));
-  }
-}
-
-void Run::on_usage(const UsageNumbers& usage) {
-  if (exited_.is_set()) return;
-  const std::uint64_t peak = std::max(usage_.peak_memory, usage.peak_memory);
-  usage_ = usage;
-  usage_.cpu_us -= std::min(link_.cpu_before_us, usage.cpu_us);
-  usage_.peak_memory = peak;
-  usage_.oom_kills -= std::min(oom_kills_before_, usage_.oom_kills);
-  usage_heard_.set();
-  if (cell_cpu_us() / 1000 >= static_cast<std::uint64_t>(limits_now_.cpu.count())) end(Ended::cpu_limit);
-  if (usage.from_cgroup) return;  // the kernel sees to the rest
-  if (usage.memory_now > spec_.limits.memory.count) end(Ended::memory_limit);
-  if (usage.processes > spec_.limits.processes) end(Ended::process_limit);
 }
 
 void Run::on_exited(const ExitedReply& reply) {

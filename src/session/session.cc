@@ -1,7 +1,6 @@
 #include "session/session.h"
 
 #include <fcntl.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <boost/asio/detached.hpp>
@@ -27,8 +26,6 @@ void note_cancelled(wire::Record& record) {
 }
 
 Error cancelled_before() { return make_error(ErrorCode::disconnected, "cancelled before it started"); }
-
-Error ended_before() { return make_error(ErrorCode::disconnected, "the session ended before it could run"); }
 
 }  // namespace
 
@@ -62,130 +59,6 @@ void Session::warn_of_expiry() {
   if (warned_ns_ == expires_ns()) return;
   warned_ns_ = expires_ns();
   tell("expiring", "it ends within a minute unless it is used");
-}
-
-// Whoever comes while it is being opened waits for the same.
-net::awaitable<std::expected<void, StartFailure>> Session::open() {
-  const auto self = shared_from_this();
-  if (opening_) {
-    co_await opened_.wait();
-    if (interpreter_) co_return std::expected<void, StartFailure>{};
-    if (ended_) co_return std::unexpected(StartFailure{.error = ended_before()});
-    co_return std::unexpected(StartFailure{.error = make_error(ErrorCode::internal, "the interpreter did not start")});
-  }
-  opening_ = true;
-  opened_.reset();
-  auto result = co_await open_once();
-  opening_ = false;
-  opened_.set();
-  co_return result;
-}
-
-net::awaitable<std::expected<void, StartFailure>> Session::open_once() {
-  const bool fresh = sandbox_ == 0;
-  auto started = co_await start_interpreter();
-  if (!started && !fresh && sandbox_ != 0) {  // the sandbox itself is gone, not only what ran in it
-    lose_sandbox();
-    started = co_await start_interpreter();
-  }
-  if (!started) co_return started;
-  lost_ = false;
-  if (fresh || known_files_.empty()) {
-    std::error_code ignored;
-    if (settings_.persist && fresh && std::filesystem::exists(settings_.saved_files, ignored)) {
-      if (auto restored = co_await restore(); !restored) {
-        // Never with an empty workspace, which would be saved over what could not be brought back.
-        co_await stop_interpreter();
-        lose_sandbox();
-        co_return std::unexpected(StartFailure{.error = ended_ ? ended_before() : restored.error()});
-      }
-    }
-  }
-  if (ended_) co_return std::unexpected(StartFailure{.error = ended_before()});
-  if (!interpreter_) {  // it did not live to see its files
-    co_return std::unexpected(StartFailure{.error = make_error(ErrorCode::internal, "the interpreter died")});
-  }
-  tell(fresh ? "ready" : "restarted", fresh ? "" : "a new interpreter; variables are gone, files are kept");
-  co_return std::expected<void, StartFailure>{};
-}
-
-// The first makes the sandbox, the next ones go into it. None for a session that has ended: whoever ends it waits for
-// the interpreters that it sees.
-net::awaitable<std::expected<void, StartFailure>> Session::start_interpreter() {
-  if (ended_) co_return std::unexpected(StartFailure{.error = ended_before()});
-  int pipe[2];
-  if (::pipe2(pipe, O_CLOEXEC) != 0) co_return std::unexpected(StartFailure{.error = system_error(errno)});
-  input_.reset(pipe[1]);
-  RunSpec spec{.request = {.template_name = settings_.template_name,
-                           .mode = settings_.mode,
-                           .environment = settings_.environment,
-                           .limits = settings_.limits,
-                           .weaker_limits = settings_.weaker_limits},
-               .input = UniqueFd{pipe[0]},
-               .lasting = sandbox_ == 0,
-               .into = sandbox_,
-               .cgroup = std::move(cgroup_),
-               .tell_all = true};
-  auto run = engine_.admit(std::move(spec), *this);
-  if (!run) co_return std::unexpected(StartFailure{.error = run.error()});
-  last_words_.reset();
-  const auto gone = std::make_shared<Event>(engine_.executor());
-  interpreter_gone_ = gone;
-  interpreter_ = *run;
-  net::co_spawn(
-      engine_.executor(),
-      [](std::shared_ptr<Session> self, std::shared_ptr<Run> interpreter,
-         std::shared_ptr<Event> end) -> net::awaitable<void> {
-        co_await self->host(std::move(interpreter), std::move(end));
-      }(shared_from_this(), *run, gone),
-      net::detached);
-  const bool ready = co_await (*run)->wait_until_ready();
-  if (ready && sandbox_ == 0) adopt_sandbox(**run);  // even if it is to go at once: it is ours to release
-  if (ready && interpreter_ && !ended_) co_return std::expected<void, StartFailure>{};
-  co_await gone->wait();
-  if (ended_) {
-    lose_sandbox();
-    co_return std::unexpected(StartFailure{.error = ended_before()});
-  }
-  if (last_words_ && !*last_words_) co_return std::unexpected(last_words_->error());
-  co_return std::unexpected(StartFailure{.error = make_error(ErrorCode::internal, "the interpreter did not start")});
-}
-
-void Session::adopt_sandbox(const Run& interpreter) {
-  sandbox_ = interpreter.sandbox();
-  template_index_ = interpreter.template_index();
-  limits_ = interpreter.limits();
-  told_cpu_us_ = interpreter.group_cpu_us().value_or(0);
-  workspace_.reset(::fcntl(interpreter.workspace(), F_DUPFD_CLOEXEC, 0));
-}
-
-net::awaitable<void> Session::stop_interpreter() {
-  while (interpreter_) {
-    const auto gone = interpreter_gone_;
-    interpreter_->cancel();
-    co_await gone->wait();
-  }
-}
-
-net::awaitable<void> Session::host(std::shared_ptr<Run> interpreter, std::shared_ptr<Event> gone) {
-  last_words_ = co_await engine_.execute(interpreter, owner_);
-  cgroup_ = interpreter->take_handle();
-  if (interpreter_ == interpreter) interpreter_.reset();
-  if (!engine_.keeps_files()) lose_sandbox();  // without control groups a sandbox dies with its interpreter
-  gone->set();
-  cell_over_.set();
-}
-
-void Session::lose_sandbox() {
-  if (sandbox_ == 0) return;
-  charge(std::chrono::microseconds(1));
-  engine_.release(sandbox_);
-  sandbox_ = 0;
-  workspace_.reset();
-  porters_.clear();
-  known_files_.clear();
-  cgroup_ = {};
-  lost_ = !settings_.persist;
 }
 
 void Session::charge(std::chrono::microseconds least) {

@@ -102,6 +102,7 @@ class Session final : public RunSink, public std::enable_shared_from_this<Sessio
   void on_tool_call(std::shared_ptr<const PendingToolCall> call) override;
   void on_tool_call_done(const std::string& call_id, ToolCallEnd how) override;
 
+  static Error ended_before();
   net::awaitable<std::expected<void, StartFailure>> open_once();
   net::awaitable<std::expected<void, StartFailure>> start_interpreter();
   void adopt_sandbox(const Run& interpreter);
