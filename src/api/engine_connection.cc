@@ -207,13 +207,15 @@ void EngineConnection::on_cell_done(wire::CellStatus status, wire::Record record
 }
 
 void EngineConnection::send_failure(const StartFailure& failure) {
-  const auto& [error, step, retry_after] = failure;
+  const auto& error = failure.error;
+  const Step step = failure.step;
+  const auto retry_after = failure.retry_after.count();
   send(wire::make_frame(wire::ReplyType::failed,
                         wire::Failed{.message = error.message,
                                      .hint = error.hint,
-                                     .code = retry_after.count() > 0 ? "capacity" : code_of(error, step),
+                                     .code = retry_after > 0 ? "capacity" : code_of(error, step),
                                      .step = step == Step::none ? "" : std::string(name_of(step)),
-                                     .retry_after_ms = static_cast<std::uint64_t>(retry_after.count())}));
+                                     .retry_after_ms = static_cast<std::uint64_t>(retry_after)}));
 }
 
 // At once where the socket takes it, queued otherwise, so that a slow client never holds up a run; what can pile up is

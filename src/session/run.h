@@ -72,6 +72,7 @@ struct StartFailure {
   Error error;
   Step step = Step::none;
   std::chrono::milliseconds retry_after{0};  // 0: trying again is no remedy
+  bool sandbox_gone = false;                 // the lasting one that it was to start in
 };
 
 inline constexpr auto kStartTime = std::chrono::seconds(60);  // a zygote that imports a lot

@@ -130,7 +130,8 @@ void Run::on_failed(const FailedReply& reply) {
     message = "make sandbox: " + std::string(name_of(reply.step)) + ": " + message;
   }
   failure_ = StartFailure{.error = make_error(ErrorCode::internal, std::move(message)).with_hint(reply.hint),
-                          .step = reply.step};
+                          .step = reply.step,
+                          .sandbox_gone = reply.sandbox_gone};
   begun_.set();
   ready_.set();
   limited_.set();

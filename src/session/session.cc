@@ -151,13 +151,14 @@ net::awaitable<void> Session::run_one(Waiting& one) {
     co_await last->wait();
   }
   if (!interpreter_ || opening_) {
-    const bool had_sandbox = sandbox_ != 0;
-    if (auto opened = co_await open(); !opened) {
-      one.run->session_state = "lost";
+    const std::uint64_t before = sandbox_;
+    auto opened = co_await open();
+    const bool kept = (before != 0 && sandbox_ == before) || settings_.persist;
+    one.run->session_state = kept && !ended_ ? "files_kept" : "lost";
+    if (!opened) {
       one.run->fail(opened.error());
       co_return;
     }
-    one.run->session_state = had_sandbox || settings_.persist ? "files_kept" : "lost";
   }
   cell_record_.reset();
   cell_exits_ = false;

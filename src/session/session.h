@@ -75,6 +75,7 @@ class Session final : public RunSink, public std::enable_shared_from_this<Sessio
   [[nodiscard]] std::optional<std::uint64_t> peak_memory() const;  // of the sandbox, so far
   [[nodiscard]] bool has_sandbox() const { return sandbox_ != 0; }
   [[nodiscard]] bool opening() const { return opening_; }  // its files may not all be there yet
+  [[nodiscard]] bool has_files() const { return has_files_; }
   [[nodiscard]] int workspace() const { return workspace_.get(); }
   [[nodiscard]] UniqueFd share_workspace() const;  // for a worker: the session may end meanwhile
   [[nodiscard]] std::size_t queued() const { return queue_.size(); }
@@ -115,9 +116,11 @@ class Session final : public RunSink, public std::enable_shared_from_this<Sessio
   void cancel_run(const std::string& id);
   net::awaitable<void> look_at_files();
   net::awaitable<void> collect(LiveRun& run, wire::Record& record);
+  net::awaitable<Result<void>> bring_back_files();
   net::awaitable<Result<void>> restore();
   net::awaitable<Result<void>> pack_into(const std::string& path);
   void tell(std::string state, std::string reason);
+  [[nodiscard]] std::string what_is_left(bool sandbox_was_lost) const;
   void lose_sandbox();
 
   Engine& engine_;
@@ -129,6 +132,7 @@ class Session final : public RunSink, public std::enable_shared_from_this<Sessio
   Admission::Turn* turn_ = nullptr;  // of the current one, while it waits for a place
   std::shared_ptr<Run> interpreter_;
   std::uint64_t sandbox_ = 0;  // 0: none
+  bool has_files_ = false;     // the sandbox, all that were saved; until then nothing is saved over them
   std::uint32_t template_index_ = 0;
   Limits limits_;
   UniqueFd workspace_;

@@ -60,7 +60,7 @@ net::awaitable<Result<void>> Session::save() {
   const auto self = shared_from_this();
   while (opening_) co_await opened_.wait();  // half of what was saved must not take the place of all
   while (saving_) co_await saved_.wait();    // of what was there before; there may be more since
-  if (!settings_.persist || sandbox_ == 0 || !unsaved_) co_return Result<void>{};
+  if (!settings_.persist || !has_files_ || !unsaved_) co_return Result<void>{};
   saving_ = true;
   saved_.reset();
   unsaved_ = false;
@@ -107,6 +107,13 @@ net::awaitable<Result<void>> Session::pack_into(const std::string& path) {
   const bool on_disk = co_await engine_.workers().run(owner_, [&file] { return ::fdatasync(file.get()) == 0; });
   if (!on_disk) co_return make_error(ErrorCode::limit, "the daemon's disk does not take them");
   co_return Result<void>{};
+}
+
+net::awaitable<Result<void>> Session::bring_back_files() {
+  if (!settings_.persist) co_return Result<void>{};
+  std::error_code unknown;
+  if (!std::filesystem::exists(settings_.saved_files, unknown) && !unknown) co_return Result<void>{};
+  co_return co_await restore();
 }
 
 net::awaitable<Result<void>> Session::restore() {

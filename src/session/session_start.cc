@@ -4,9 +4,19 @@
 
 #include <boost/asio/detached.hpp>
 
+#include "base/log.h"
 #include "session/session.h"
 
 namespace hutch {
+namespace {
+
+// A zygote that died while it forked has a successor, and a sandbox whose init is being killed is gone a moment later.
+bool may_pass(const StartFailure& failure) {
+  const bool ours = failure.error.code == ErrorCode::internal || failure.error.code == ErrorCode::system;
+  return ours && !failure.sandbox_gone && failure.retry_after.count() == 0;
+}
+
+}  // namespace
 
 Error Session::ended_before() { return make_error(ErrorCode::disconnected, "the session ended before it could run"); }
 
@@ -27,32 +37,42 @@ net::awaitable<std::expected<void, StartFailure>> Session::open() {
   co_return result;
 }
 
+// In the sandbox that there is, if there is one. Only what the keeper calls gone is given up: any other failure leaves
+// the files where they are, for the next try.
 net::awaitable<std::expected<void, StartFailure>> Session::open_once() {
-  const bool fresh = sandbox_ == 0;
+  const bool first = sandbox_ == 0;
+  bool was_lost = false;
   auto started = co_await start_interpreter();
-  if (!started && !fresh && sandbox_ != 0) {  // the sandbox itself is gone, not only what ran in it
+  if (!started && sandbox_ != 0 && may_pass(started.error())) started = co_await start_interpreter();
+  if (!started && started.error().sandbox_gone) {
+    log::warning("sandbox gone", {{"session", settings_.id}});
+    was_lost = true;
     lose_sandbox();
     started = co_await start_interpreter();
   }
   if (!started) co_return started;
   lost_ = false;
-  if (fresh || known_files_.empty()) {
-    std::error_code ignored;
-    if (settings_.persist && fresh && std::filesystem::exists(settings_.saved_files, ignored)) {
-      if (auto restored = co_await restore(); !restored) {
-        // Never with an empty workspace, which would be saved over what could not be brought back.
-        co_await stop_interpreter();
-        lose_sandbox();
-        co_return std::unexpected(StartFailure{.error = ended_ ? ended_before() : restored.error()});
-      }
+  if (!has_files_) {
+    if (auto brought = co_await bring_back_files(); !brought) {
+      // Never with an empty workspace, which would be saved over what could not be brought back.
+      co_await stop_interpreter();
+      lose_sandbox();
+      co_return std::unexpected(StartFailure{.error = ended_ ? ended_before() : brought.error()});
     }
+    has_files_ = sandbox_ != 0;
   }
   if (ended_) co_return std::unexpected(StartFailure{.error = ended_before()});
   if (!interpreter_) {  // it did not live to see its files
     co_return std::unexpected(StartFailure{.error = make_error(ErrorCode::internal, "the interpreter died")});
   }
-  tell(fresh ? "ready" : "restarted", fresh ? "" : "a new interpreter; variables are gone, files are kept");
+  tell(first ? "ready" : "restarted", first ? "" : what_is_left(was_lost));
   co_return std::expected<void, StartFailure>{};
+}
+
+std::string Session::what_is_left(bool sandbox_was_lost) const {
+  if (!sandbox_was_lost) return "a new interpreter; variables are gone, files are kept";
+  return settings_.persist ? "a new sandbox; variables are gone, files are those that were saved"
+                           : "a new sandbox; variables and files are gone";
 }
 
 // The first makes the sandbox, the next ones go into it. None for a session that has ended: whoever ends it waits for
@@ -127,6 +147,7 @@ void Session::lose_sandbox() {
   charge(std::chrono::microseconds(1));
   engine_.release(sandbox_);
   sandbox_ = 0;
+  has_files_ = false;
   workspace_.reset();
   porters_.clear();
   known_files_.clear();

@@ -11,7 +11,7 @@ namespace hutch {
 void KeeperLoop::begin_guest(const StartRequest& request) {
   const auto found = sandboxes_.find(request.into);
   if (found == sandboxes_.end() || !found->second.lasting || found->second.init_gone || found->second.released) {
-    return fail(request, Step::join_namespaces, make_error(ErrorCode::not_found, "the sandbox is gone"));
+    return tell_gone(request);
   }
   Sandbox& host = found->second;
   if (host.being_emptied) return for_guests_.push_back(request);
@@ -31,6 +31,12 @@ void KeeperLoop::begin_guest(const StartRequest& request) {
   guests_[request.run] = {.host = request.into, .process = forked->pid, .helper = request.helper};
   by_process_[forked->pid] = request.run;
   host.guests.push_back(request.run);
+}
+
+void KeeperLoop::tell_gone(const StartRequest& request) {
+  const FailedReply reply{
+      .run = request.run, .step = Step::join_namespaces, .sandbox_gone = true, .message = "the sandbox is gone"};
+  send_packet(engine_.get(), KeeperReplyKind::failed, reply, {});
 }
 
 // init, which holds the sandbox, and those who work for us.

@@ -100,6 +100,7 @@ class KeeperLoop {
   Result<ForkReply> start_warm(const StartRequest& request, Shell& shell, const Streams& streams);
   Result<ForkReply> start_cold(const StartRequest& request, Shell& shell, const Streams& streams);
   void begin_guest(const StartRequest& request);
+  void tell_gone(const StartRequest& request);
   void guest_ended(std::uint64_t run, int wait_status);
   void kill_program(std::uint64_t run, Sandbox& sandbox);
   void kill_others(std::uint64_t run);

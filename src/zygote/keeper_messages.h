@@ -239,11 +239,12 @@ struct StartedReply {
 struct FailedReply {
   std::uint64_t run = 0;
   Step step = Step::none;
+  bool sandbox_gone = false;  // that it was to start in; after any other failure that one is what it was
   std::string message;
   std::string hint;
   template <class A>
   void fields(A& a) {
-    a(run), a(step), a(message), a(hint);
+    a(run), a(step), a(sandbox_gone), a(message), a(hint);
   }
 };
 

@@ -26,6 +26,17 @@ TEST(KeeperMessages, LimitsSurviveTheWire) {
   EXPECT_EQ(read.output, limits.output);
 }
 
+TEST(KeeperMessages, ASandboxThatIsGoneIsToldFromOneThatIsNot) {
+  for (const bool gone : {false, true}) {
+    const FailedReply reply{.run = 7, .sandbox_gone = gone, .message = "said", .hint = "do"};
+    const auto back = wire::decode<FailedReply>(wire::encode(reply));
+    ASSERT_TRUE(back);
+    EXPECT_EQ(back->sandbox_gone, gone);
+    EXPECT_EQ(back->message, "said");
+    EXPECT_EQ(back->hint, "do");
+  }
+}
+
 TEST(KeeperMessages, AnUnknownStepIsRefused) {
   StartRequest request;
   std::string bytes = wire::encode(request);

@@ -149,6 +149,56 @@ class Death(Restart):
         self.assertGreater(os.path.getsize(saved), 40 << 20, "they stay what they are")
 
 
+class Gone(Restart):
+    """Sandboxes that end by themselves, and the next interpreter of their sessions."""
+
+    def end_all_sandboxes(self) -> None:
+        if os.geteuid() != 0:
+            support.missing("root, who may kill what is in a sandbox")
+        inits = {pid for pid, name in support.descendants(self.server.process.pid).items() if name == "hutch-init"}
+        self.assertTrue(inits)
+        for pid in inits:
+            os.kill(pid, signal.SIGKILL)
+        self.assertTrue(support.settle(lambda: not inits & set(support.descendants(self.server.process.pid))))
+
+    def test_saved_files_are_brought_back_into_the_next_sandbox_and_not_overwritten(self):
+        kept = self.client.session(persist=True)
+        kept.run("x = 1; open('f', 'w').write('kept')")
+        self.end_all_sandboxes()
+        again = kept.run("print(open('f').read(), 'x' in globals()); open('g', 'w').close()")
+        self.assertEqual((again["stdout"], again["session"]["state"]), ("kept False\n", "files_kept"))
+        self.server.kill()
+        kept.client = self.restart()
+        self.assertEqual(kept.run("import os; print(sorted(os.listdir()))")["stdout"], "['f', 'g']\n")
+
+    def test_files_that_were_not_saved_are_told_to_be_lost(self):
+        session = self.client.session()
+        session.run("open('f', 'w').close()")
+        self.end_all_sandboxes()
+        with self.client.stream("GET", session.at + "/events") as events:
+            after = session.run("import os; print(os.listdir())")
+            self.assertEqual((after["stdout"], after["session"]["state"]), ("[]\n", "lost"))
+            told = next(event for event in events if event["type"] == "session" and event["state"] == "restarted")
+            self.assertIn("files are gone", told["reason"])
+        self.assertEqual(session.run("1")["session"]["state"], "kept")
+
+
+class NoRoom(Restart):
+    environment = {"HUTCH_ENGINE_MAX_SESSIONS": "1"}
+
+    def test_an_interpreter_that_cannot_start_takes_no_files_along(self):
+        for persist in (False, True):
+            session = self.client.session(persist=persist)
+            session.run("open('f', 'w').write('kept')")
+            session.run("import os; os._exit(1)")
+            with self.client.session():
+                answer = self.client.call("POST", session.at + "/runs", {"code": "1"})
+                self.check_error(answer, 503, "capacity", "no_slots")
+            again = session.run("print(open('f').read())")
+            self.assertEqual((again["stdout"], again["session"]["state"]), ("kept\n", "files_kept"))
+            self.client.delete(session.at)
+
+
 class Stop(Restart):
     def test_a_stop_lets_short_runs_end_and_takes_no_new_ones(self):
         run = self.client.launch("import time; time.sleep(1); print('whole')", 200)
