@@ -187,6 +187,12 @@ void Cgroup::stop_forks() {
   std::ignore = cgroup_internal::write_file(pids_directory(*group_->tree), group_->file("pids.max"), "0");
 }
 
+void Cgroup::spare_init() {
+  if (!group_ || group_->tree->version == CgroupVersion::v1) return;
+  std::ignore = cgroup_internal::write_file(group_->tree->hierarchies.front().directory.get(),
+                                            group_->file("memory.oom.group"), "0");
+}
+
 void Cgroup::forget_peak() {
   if (!group_) return;
   for (const auto& hierarchy : group_->tree->hierarchies) {

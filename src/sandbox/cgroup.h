@@ -83,6 +83,10 @@ class Cgroup {
   // Puts back what the two have changed; after a failure it can be tried again.
   Result<void> restore();
 
+  // Where memory is used up, the kernel kills the largest process, as v1 does, and not all of them with init: what is in
+  // the workspace is to outlive the program.
+  void spare_init();
+
   // Peak memory counts from here on, where the kernel lets us say so.
   void forget_peak();
 

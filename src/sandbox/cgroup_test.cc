@@ -197,6 +197,18 @@ TEST_F(FakeCgroup2, LimitsAreWrittenOnce) {
   EXPECT_EQ(read_text(path / "pids.max"), "11");
 }
 
+TEST_F(FakeCgroup2, InitOutlivesAProgramWithoutMemoryWhereItIsToBeSpared) {
+  auto root = CgroupRoot::open(search(0));
+  ASSERT_TRUE(root) << root.error().message;
+  auto group = root->create(7);
+  ASSERT_TRUE(group) << group.error().message;
+  const fs::path file = only_group("hutch") / "memory.oom.group";
+  EXPECT_EQ(read_text(file), "1");
+  group->spare_init();
+  ASSERT_TRUE(group->apply({.memory = 64_MiB, .cpu_percent = 150, .processes = 10}));
+  EXPECT_EQ(read_text(file), "0");
+}
+
 TEST_F(FakeCgroup2, WhatIsLiftedForAKillIsWrittenAgain) {
   auto root = CgroupRoot::open(search(0));
   ASSERT_TRUE(root) << root.error().message;

@@ -117,8 +117,10 @@ void KeeperLoop::guest_ended(std::uint64_t run, int wait_status) {
 void KeeperLoop::handle_settle(const SettleRequest& request) {
   const auto found = sandboxes_.find(request.run);
   if (found == sandboxes_.end()) return;
+  auto& shell = found->second.shell;
   found->second.lasting = request.lasting;
-  if (!request.lasting) found->second.shell.close_entrances();
+  if (!request.lasting) return shell.close_entrances();
+  if (shell.cgroup()) shell.cgroup()->spare_init();
 }
 
 }  // namespace hutch

@@ -89,6 +89,7 @@ Result<KeeperLoop::Launched> KeeperLoop::launch(const StartRequest& request, She
   failed = Step::cgroup;
   Result<void> applied;
   if (shell.cgroup()) applied = shell.cgroup()->apply(request.limits.to_limits());
+  if (shell.cgroup() && request.lasting) shell.cgroup()->spare_init();
   Streams runner;
   Streams engine;
   if (applied) applied = make_streams(runner, engine, request.task);
