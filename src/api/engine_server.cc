@@ -114,6 +114,8 @@ Result<void> serve_engine(const EngineSettings& settings) {
   if (!failed) acceptor.listen(net::socket_base::max_listen_connections, failed);
   if (failed) return make_error(ErrorCode::system, failed.message()).during("listen on " + location.socket().string());
 
+  take_short_turns();
+  HUTCH_TRY(engine.workers().start());
   EngineServer server(context, std::move(acceptor),
                       {.engine = &engine,
                        .is_current =
@@ -126,7 +128,6 @@ Result<void> serve_engine(const EngineSettings& settings) {
   net::co_spawn(context, server.watch_keeper(), net::detached);
   net::co_spawn(context, engine.tend_pool(), net::detached);
   net::co_spawn(context, server.leave_when_idle(settings.idle_exit), net::detached);
-  take_short_turns();
   context.run();
   return {};
 }

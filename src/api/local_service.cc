@@ -30,6 +30,7 @@ Result<std::unique_ptr<LocalService>> LocalService::start(ServeSettings settings
   state->directory = pattern;
   settings.data = pattern;
   HUTCH_TRY(state->service, Service::open(std::move(settings), version, Priority::as_programs));
+  HUTCH_TRY(state->service->engine->workers().start());
   return std::unique_ptr<LocalService>(new LocalService(std::move(state)));
 }
 

@@ -123,6 +123,8 @@ Result<void> serve(const ServeSettings& given, const std::string& version) {
   bool stopping = false;
   bool keeper_died = false;
   Housekeeping housekeeping(context.get_executor(), service->settings);
+  take_short_turns();
+  HUTCH_TRY(service->engine->workers().start());
   const auto stop = [&](std::string why) {
     if (std::exchange(stopping, true)) return;
     log::info("stopping", {{"reason", std::move(why)}});
@@ -153,7 +155,6 @@ Result<void> serve(const ServeSettings& given, const std::string& version) {
   net::co_spawn(context, daemon.tend(), net::detached);
   net::co_spawn(context, housekeeping.run(stopping), net::detached);
   announce(service->settings, address, service->settings.socket);
-  take_short_turns();
   context.run();
   std::ignore = service->stores->runs.flush();
   std::ignore = service->database->checkpoint();

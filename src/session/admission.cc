@@ -49,8 +49,9 @@ void Admission::take_place(Owner owner) {
       return use.running() == 0 && use.of_late(*this) < kNothing;
     });
   }
+  Use& use = uses_[owner];
+  use.change(1, *this);
   all_.change(1, *this);
-  uses_[owner].change(1, *this);
 }
 
 bool Admission::may_enter(Owner owner) const {
@@ -74,11 +75,19 @@ net::awaitable<bool> Admission::enter(Owner owner, Turn& turn) {
 
 net::awaitable<bool> Admission::enter_again(Owner owner, Turn& turn) {
   if (try_enter(owner)) co_return true;
-  auto line = std::ranges::find(lines_, owner, &Line::owner);
-  if (line == lines_.end()) line = lines_.insert(lines_.end(), Line{.owner = owner, .turns = {}});
-  line->turns.push_back(&turn);
+  const auto line = std::ranges::find(lines_, owner, &Line::owner);
+  if (line == lines_.end()) {
+    lines_.push_back(Line{.owner = owner, .turns = {&turn}});
+  } else {
+    line->turns.push_back(&turn);
+  }
   ++waiting_;
-  co_await turn.over_.wait();
+  try {
+    co_await turn.over_.wait();
+  } catch (...) {  // out of memory: whoever waited is about to go
+    give_up(turn);
+    throw;
+  }
   co_return turn.has_place_;
 }
 

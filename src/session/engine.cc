@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <boost/asio/detached.hpp>
 
+#include "base/log.h"
 #include "base/utf8.h"
 #include "sandbox/seccomp_filter.h"
 
@@ -149,7 +150,7 @@ net::awaitable<std::expected<wire::Record, StartFailure>> Engine::execute(std::s
     }
     if (!admission_.may_enter(owner)) run->stand_back();
     ++sessions_;
-    auto record = co_await run->execute();
+    auto record = co_await execute_or_fail(run);
     --sessions_;
     co_return record;
   }
@@ -158,18 +159,37 @@ net::awaitable<std::expected<wire::Record, StartFailure>> Engine::execute(std::s
     run->stand_back();
     Admission::Turn turn(executor_);
     run->on_cancelled = [this, &turn] { admission_.give_up(turn); };
-    const bool entered = co_await admission_.enter(owner, turn);
+    bool entered = false;
+    try {
+      entered = co_await admission_.enter(owner, turn);
+    } catch (...) {
+      run->on_cancelled = nullptr;
+      throw;
+    }
     run->on_cancelled = nullptr;
     if (!entered) co_return std::unexpected(run->failure().value_or(full()));
   }
-  mind_processors();
   const auto begin = Clock::now();
   run->note_wait(begin - arrived, admission_.waiting() > 0 || admission_.running() > options_.pool.cores);
-  pool_.note_load(admission_.running());
-  if (run->on_placed) run->on_placed();
-  auto record = co_await run->execute();
+  auto record = co_await execute_or_fail(run);
   leave(owner, begin);
   co_return record;
+}
+
+// Whoever called has something to give back afterwards, also when there was no memory for what is between. It is no
+// guard that gives it back: at the end of the daemon frames go that wait here, and we are gone before them.
+net::awaitable<std::expected<wire::Record, StartFailure>> Engine::execute_or_fail(std::shared_ptr<Run> run) {
+  try {
+    if (!run->is_shell()) {
+      mind_processors();
+      pool_.note_load(admission_.running());
+      if (run->on_placed) run->on_placed();
+    }
+    co_return co_await run->execute();
+  } catch (const std::exception& error) {
+    log::error("run not executed", {{"error", error.what()}});
+    co_return std::unexpected(StartFailure{.error = could_not_go_on()});
+  }
 }
 
 net::awaitable<bool> Engine::enter_for_cell(CellTask& task, Admission::Owner owner, Admission::Turn& turn) {

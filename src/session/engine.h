@@ -59,6 +59,7 @@ class Engine {
   Workers& workers() { return workers_; }
 
  private:
+  net::awaitable<std::expected<wire::Record, StartFailure>> execute_or_fail(std::shared_ptr<Run> run);
   Result<void> validate_request(RunSpec& spec) const;
   StartFailure at_capacity(std::string what) const;
   StartFailure full() const;

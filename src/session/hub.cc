@@ -104,19 +104,24 @@ Result<std::shared_ptr<LiveRun>> Hub::run_once(OneShot what, const std::string& 
   run->queue(nullptr);
   const auto execute = [](Hub& hub, std::shared_ptr<LiveRun> live, std::shared_ptr<Run> program,
                           std::shared_ptr<OneShotSink> collected, bool keep_files) -> net::awaitable<void> {
-    auto record = co_await hub.engine_.execute(program, owner_of(live->identity().key_id));
-    if (!record) {
-      live->fail(record.error());
-      co_return;
+    try {
+      auto record = co_await hub.engine_.execute(program, owner_of(live->identity().key_id));
+      if (!record) {
+        live->fail(record.error());
+        co_return;
+      }
+      if (keep_files && !collected->files.empty()) {
+        co_await hub.engine_.workers().run(program->owner, [path = live->files_path(), &files = collected->files] {
+          keep_contents(path, files);
+          return true;
+        });
+      }
+      for (auto& file : collected->files) live->add_file(std::move(file.entry));
+      live->finish(std::move(*record));
+    } catch (const std::exception& error) {  // whoever waits for it is to hear of an end
+      log::error("run lost", {{"run", live->identity().id}, {"error", error.what()}});
+      if (live->stage() != RunStage::finished) live->fail({.error = could_not_go_on()});
     }
-    if (keep_files && !collected->files.empty()) {
-      co_await hub.engine_.workers().run(program->owner, [path = live->files_path(), &files = collected->files] {
-        keep_contents(path, files);
-        return true;
-      });
-    }
-    for (auto& file : collected->files) live->add_file(std::move(file.entry));
-    live->finish(std::move(*record));
   };
   net::co_spawn(engine_.executor(), execute(*this, run, std::move(admitted), std::move(sink), what.keep_files),
                 net::detached);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/id.h"
+#include "base/log.h"
 #include "base/sha256.h"
 #include "wire/frame.h"
 
@@ -55,9 +56,36 @@ Run::Run(net::any_io_executor executor, KeeperLink& keeper, ReadyPool& pool, Wor
       usage_heard_(executor),
       answered_(executor) {}
 
+Error could_not_go_on() { return make_error(ErrorCode::internal, "the daemon could not go on with it"); }
+
+// Its tasks use it until leave() has waited for them, whatever is thrown before.
 net::awaitable<std::expected<wire::Record, StartFailure>> Run::execute() {
   const auto self = shared_from_this();
   if (failure_) co_return std::unexpected(std::move(*failure_));  // cancelled while it waited
+  try {
+    co_await live();
+  } catch (const std::exception& error) {
+    fail_for_want(error);
+  }
+  std::optional<wire::Record> record;
+  try {
+    close_up();
+    if (!failure_) record = co_await report();
+  } catch (const std::exception& error) {
+    fail_for_want(error);
+  }
+  net::co_spawn(executor_, leave(self), net::detached);  // the answer goes first
+  if (failure_) co_return std::unexpected(std::move(*failure_));
+  co_return std::move(*record);
+}
+
+void Run::fail_for_want(const std::exception& error) {
+  log::error("run given up", {{"error", error.what()}});
+  if (!failure_) failure_ = StartFailure{.error = could_not_go_on()};
+}
+
+// From the request to the end of its program.
+net::awaitable<void> Run::live() {
   asked_ = Clock::now();
   started_at_ns_ = now_ns();
   if (!spec_.request.cold) pool_.note_start(spec_.template_index);
@@ -84,6 +112,9 @@ net::awaitable<std::expected<wire::Record, StartFailure>> Run::execute() {
     tasks_.spawn(watch_usage());
     co_await wait_for_end();
   }
+}
+
+void Run::close_up() {
   if (spec_.request.cold) release();  // its engine serves nobody else, and is waited for
   drained_at_ = Clock::now();
   over_ = true;
@@ -98,15 +129,14 @@ net::awaitable<std::expected<wire::Record, StartFailure>> Run::execute() {
   boost::system::error_code ignored;
   from_client_.close(ignored);
   if (!said_finished_) link_.close();
+}
 
+net::awaitable<wire::Record> Run::report() {
   Collection files;
-  if (!failure_ && !spec_.lasting && spec_.into == 0) files = co_await collect();  // a session looks after its own
-  std::optional<wire::Record> record;
-  if (!failure_) record = make_record(files);
+  if (!spec_.lasting && spec_.into == 0) files = co_await collect();  // a session looks after its own
+  auto record = make_record(files);
   for (auto& file : files.files) sink_.on_file(std::move(file));
-  net::co_spawn(executor_, leave(self), net::detached);  // the answer goes first
-  if (failure_) co_return std::unexpected(std::move(*failure_));
-  co_return std::move(*record);
+  co_return record;
 }
 
 // What nobody waits for any more.
@@ -214,9 +244,16 @@ Limits Run::limits_of_cell(const CellTask& task) const {
   return limits;
 }
 
+// From the moment in which `done` is kept it will be called, so nothing may be thrown any more: an interpreter that may
+// have heard half of a cell ends.
 void Run::run_cell(CellTask task, std::function<void()> done) {
   cells_done_.push_back(std::move(done));
-  send_cell(std::move(task));
+  try {
+    send_cell(std::move(task));
+  } catch (const std::exception& error) {
+    fail_for_want(error);
+    end(Ended::cancelled);
+  }
 }
 
 net::awaitable<bool> Run::wait_until_ready() {

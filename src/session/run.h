@@ -75,6 +75,9 @@ struct StartFailure {
   bool sandbox_gone = false;                 // the lasting one that it was to start in
 };
 
+// Of ours: an exception, for want of memory or threads.
+Error could_not_go_on();
+
 inline constexpr auto kStartTime = std::chrono::seconds(60);  // a zygote that imports a lot
 
 class Run final : public KeeperListener, public std::enable_shared_from_this<Run> {
@@ -140,6 +143,10 @@ class Run final : public KeeperListener, public std::enable_shared_from_this<Run
   void on_limited() override { limited_.set(); }
   void on_keeper_lost() override;
 
+  net::awaitable<void> live();
+  void close_up();
+  net::awaitable<wire::Record> report();
+  void fail_for_want(const std::exception& error);
   net::awaitable<void> start();
   net::awaitable<void> claim(SandboxLink link);
   [[nodiscard]] StartRequest start_request() const;

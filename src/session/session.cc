@@ -134,15 +134,21 @@ net::awaitable<void> Session::work(std::shared_ptr<Session> self) {
       co_await self->run_one(one);
     } catch (const std::exception& error) {  // out of memory
       log::error("run lost", {{"run", one.run->identity().id}, {"error", error.what()}});
-      if (one.run->stage() != RunStage::finished) {
-        one.run->fail({.error = make_error(ErrorCode::internal, "the daemon could not go on with it")});
-      }
+      if (one.run->stage() != RunStage::finished) one.run->fail({.error = could_not_go_on()});
     }
     self->current_.reset();
     self->touch();
-    if (self->on_changed && !self->ended_) self->on_changed(*self);
+    self->tell_of_change();
   }
   self->working_ = false;
+}
+
+void Session::tell_of_change() {
+  try {
+    if (on_changed && !ended_) on_changed(*this);
+  } catch (const std::exception& error) {  // the next run tells of the next one
+    log::error("session not stored", {{"session", settings_.id}, {"error", error.what()}});
+  }
 }
 
 net::awaitable<void> Session::run_one(Waiting& one) {
@@ -171,10 +177,8 @@ net::awaitable<void> Session::run_one(Waiting& one) {
     one.run->fail({.error = ended_ ? ended_before() : cancelled_before()});
     co_return;
   }
-  if (!one.run->is_command) one.run->execution_count = ++execution_count;
-  one.run->start();
   const bool begins = interpreter->usable();  // it may have died while the run waited for its place
-  engine_.begin_cell(*interpreter, std::move(one.task), owner_);
+  begin(one, *interpreter);
   co_await cell_over_.wait();
   wire::Record record;
   if (cell_record_) {
@@ -210,6 +214,18 @@ net::awaitable<void> Session::run_one(Waiting& one) {
   one.run->finish(std::move(record));
 }
 
+// The place is the cell's from here on, or given back.
+void Session::begin(Waiting& one, Run& interpreter) {
+  try {
+    if (!one.run->is_command) one.run->execution_count = ++execution_count;
+    one.run->start();
+    engine_.begin_cell(interpreter, std::move(one.task), owner_);
+  } catch (...) {
+    engine_.leave_unused(owner_);
+    throw;
+  }
+}
+
 // A cancellation may come while there is no turn to give up: while the interpreter starts, or between the moment in
 // which the place is given and the one in which we hear of it.
 net::awaitable<bool> Session::enter(CellTask& task) {
@@ -217,7 +233,13 @@ net::awaitable<bool> Session::enter(CellTask& task) {
   if (unwanted()) co_return false;
   Admission::Turn turn(engine_.executor());
   turn_ = &turn;
-  const bool entered = co_await engine_.enter_for_cell(task, owner_, turn);
+  bool entered = false;
+  try {
+    entered = co_await engine_.enter_for_cell(task, owner_, turn);
+  } catch (...) {
+    turn_ = nullptr;
+    throw;
+  }
   turn_ = nullptr;
   if (!entered || !unwanted()) co_return entered;
   engine_.leave_unused(owner_);

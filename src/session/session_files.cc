@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "base/log.h"
 #include "session/session.h"
 
 namespace hutch {
@@ -61,11 +62,17 @@ net::awaitable<Result<void>> Session::save() {
   while (opening_) co_await opened_.wait();  // half of what was saved must not take the place of all
   while (saving_) co_await saved_.wait();    // of what was there before; there may be more since
   if (!settings_.persist || !has_files_ || !unsaved_) co_return Result<void>{};
+  const std::string temporary = settings_.saved_files.string() + ".new";
   saving_ = true;
   saved_.reset();
   unsaved_ = false;
-  const std::string temporary = settings_.saved_files.string() + ".new";
-  auto packed = co_await pack_into(temporary);
+  Result<void> packed;
+  try {
+    packed = co_await pack_into(temporary);
+  } catch (const std::exception& error) {  // whoever waits for the same is not to wait for ever
+    log::error("files not packed", {{"session", settings_.id}, {"error", error.what()}});
+    packed = could_not_go_on();
+  }
   if (packed && ended_) packed = make_error(ErrorCode::disconnected, "the session has ended");
   if (packed && ::rename(temporary.c_str(), settings_.saved_files.c_str()) != 0) packed = system_error(errno);
   if (!packed) {
@@ -113,7 +120,12 @@ net::awaitable<Result<void>> Session::bring_back_files() {
   if (!settings_.persist) co_return Result<void>{};
   std::error_code unknown;
   if (!std::filesystem::exists(settings_.saved_files, unknown) && !unknown) co_return Result<void>{};
-  co_return co_await restore();
+  try {
+    co_return co_await restore();
+  } catch (const std::exception& error) {  // half of them are there, perhaps: a failure like any other
+    log::error("files not brought back", {{"session", settings_.id}, {"error", error.what()}});
+    co_return could_not_go_on();
+  }
 }
 
 net::awaitable<Result<void>> Session::restore() {

@@ -31,7 +31,13 @@ net::awaitable<std::expected<void, StartFailure>> Session::open() {
   }
   opening_ = true;
   opened_.reset();
-  auto result = co_await open_once();
+  std::expected<void, StartFailure> result;
+  try {
+    result = co_await open_once();
+  } catch (const std::exception& error) {  // whoever waits for the same is not to wait for ever
+    log::error("session not opened", {{"session", settings_.id}, {"error", error.what()}});
+    result = std::unexpected(StartFailure{.error = could_not_go_on()});
+  }
   opening_ = false;
   opened_.set();
   co_return result;
@@ -134,7 +140,12 @@ net::awaitable<void> Session::stop_interpreter() {
 }
 
 net::awaitable<void> Session::host(std::shared_ptr<Run> interpreter, std::shared_ptr<Event> gone) {
-  last_words_ = co_await engine_.execute(interpreter, owner_);
+  try {
+    last_words_ = co_await engine_.execute(interpreter, owner_);
+  } catch (const std::exception& error) {  // whoever waits for its end is not to wait for ever
+    log::error("interpreter lost", {{"session", settings_.id}, {"error", error.what()}});
+    last_words_ = std::unexpected(StartFailure{.error = could_not_go_on()});
+  }
   cgroup_ = interpreter->take_handle();
   if (interpreter_ == interpreter) interpreter_.reset();
   if (!engine_.keeps_files()) lose_sandbox();  // without control groups a sandbox dies with its interpreter

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <system_error>
 #include <utility>
 
 namespace hutch {
@@ -10,6 +11,15 @@ namespace {
 constexpr unsigned kThreads = 2;
 
 }  // namespace
+
+Result<void> Workers::start() {
+  try {
+    if (!pool_) pool_.emplace(kThreads);
+  } catch (const std::system_error& failed) {
+    return system_error(failed.code().value()).during("make threads for files");
+  }
+  return {};
+}
 
 net::awaitable<void> Workers::enter(Owner owner) {
   if (!pool_) pool_.emplace(kThreads);

@@ -1,6 +1,6 @@
-// Threads for what would hold up everybody else: hashing, walking directories, writing files. Made when they are first
-// needed, and of a lower priority than whoever answers. Owners take turns, and each has one thread at a time: whoever
-// has much to hash waits for himself.
+// Threads for what would hold up everybody else: hashing, walking directories, writing files. Made by start(), or when
+// they are first needed, and of a lower priority than whoever answers. Owners take turns, and each has one thread at a
+// time: whoever has much to hash waits for himself.
 #pragma once
 
 #include <atomic>
@@ -15,6 +15,7 @@
 #include <string_view>
 #include <type_traits>
 
+#include "base/result.h"
 #include "session/task_group.h"
 #include "zygote/processors.h"
 
@@ -26,6 +27,9 @@ class Workers {
 
   explicit Workers(net::any_io_executor home) : home_(std::move(home)) {}
 
+  // Now, while there is room for threads: who serves for long is to hear at once that there is none.
+  Result<void> start();
+
   static Owner owner_of(std::string_view key_id) { return std::hash<std::string_view>{}(key_id); }
 
   // Whether what begins from now on leaves the spared processors to others.
@@ -36,12 +40,13 @@ class Workers {
   template <class Work>
   net::awaitable<std::invoke_result_t<Work&>> run(Owner owner, Work work) {
     co_await enter(owner);
-    co_await net::post(*pool_, net::bind_executor(*pool_, net::use_awaitable));  // bound: it would stay here otherwise
-    stand_back();
-    choose_processors();
     std::optional<std::invoke_result_t<Work&>> result;
     std::exception_ptr thrown;
     try {
+      co_await net::post(*pool_,
+                         net::bind_executor(*pool_, net::use_awaitable));  // bound: it would stay here otherwise
+      stand_back();
+      choose_processors();
       result.emplace(work());
     } catch (...) {
       thrown = std::current_exception();  // for whoever called, who is at home

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <boost/asio/detached.hpp>
 #include <boost/asio/io_context.hpp>
+#include <filesystem>
+#include <iterator>
 #include <latch>
 #include <stdexcept>
 #include <string>
@@ -42,6 +44,19 @@ TEST_F(WorkersTest, WorksElsewhereAndComesHome) {
   EXPECT_EQ(done_, (std::vector<std::string>{"done"}));
   EXPECT_NE(there, std::this_thread::get_id());
   EXPECT_EQ(came_back_on_, std::this_thread::get_id());
+}
+
+TEST_F(WorkersTest, ThreadsAreThereBeforeAnybodyNeedsThem) {
+  const auto threads = [] {
+    const std::filesystem::directory_iterator all("/proc/self/task");
+    return std::distance(begin(all), end(all));
+  };
+  const auto before = threads();
+  ASSERT_TRUE(workers_.start());
+  EXPECT_EQ(threads(), before + 2);
+  ask(1, [] { return std::string("done"); });
+  context_.run();
+  EXPECT_EQ(threads(), before + 2);
 }
 
 TEST_F(WorkersTest, WhoHasMuchToDoKeepsNobodyElseWaiting) {
