@@ -67,6 +67,15 @@ int pids_directory(const Tree& tree) {
   return (v1 ? tree.with(cgroup_internal::kPids) : tree.hierarchies.front()).directory.get();
 }
 
+Result<std::uint64_t> number_in(int fd, std::string_view key) {
+  std::array<char, 2048> buffer;
+  const ssize_t count = ::pread(fd, buffer.data(), buffer.size(), 0);
+  if (count < 0) return system_error(errno).during("read usage");
+  const auto found = cgroup_internal::find_number({buffer.data(), static_cast<std::size_t>(count)}, key);
+  if (!found) return make_error(ErrorCode::internal, "no number in a control group's file");
+  return *found;
+}
+
 }  // namespace
 
 Cgroup::Cgroup() = default;
@@ -143,24 +152,31 @@ void Cgroup::stand_back() {
 }
 
 CgroupHandle Cgroup::take_handle() {
-  if (!group_ || !group_->handle) return {};
-  group_->handle.version = group_->tree->version;
-  return std::exchange(group_->handle, {});
+  if (!group_) return {};
+  CgroupHandle handle = std::exchange(group_->handle, {});
+  handle.version = group_->tree->version;
+  if (!handle) {  // nobody may stand back who could not be brought forward again
+    handle.peak.reset();
+    handle.idle.reset();
+  }
+  return handle;
+}
+
+Result<std::uint64_t> CgroupHandle::read_cpu_us() const {
+  if (!cpu) return no_group();
+  HUTCH_TRY(const std::uint64_t used, number_in(cpu.get(), version == CgroupVersion::v1 ? "" : "usage_usec"));
+  return version == CgroupVersion::v1 ? used / 1000 : used;
+}
+
+Result<std::uint64_t> CgroupHandle::read_peak_memory() const {
+  if (!peak) return no_group();
+  return number_in(peak.get(), "");
 }
 
 Result<CgroupHandle::Reading> CgroupHandle::read() const {
-  const auto number = [](int fd, std::string_view key) -> Result<std::uint64_t> {
-    std::array<char, 2048> buffer;
-    const ssize_t count = ::pread(fd, buffer.data(), buffer.size(), 0);
-    if (count < 0) return system_error(errno).during("read usage");
-    const auto found = cgroup_internal::find_number({buffer.data(), static_cast<std::size_t>(count)}, key);
-    if (!found) return make_error(ErrorCode::internal, "no number in a control group's file");
-    return *found;
-  };
   Reading reading;
-  HUTCH_TRY(reading.cpu_us, number(cpu.get(), version == CgroupVersion::v1 ? "" : "usage_usec"));
-  if (version == CgroupVersion::v1) reading.cpu_us /= 1000;
-  HUTCH_TRY(reading.peak_memory, number(peak.get(), ""));
+  HUTCH_TRY(reading.cpu_us, read_cpu_us());
+  HUTCH_TRY(reading.peak_memory, read_peak_memory());
   return reading;
 }
 

@@ -34,7 +34,7 @@ struct CgroupUsage {
 };
 
 // What somebody may do who does not ask the keeper: read the two figures that every run ends with, and say who goes
-// first. Empty when default-constructed, and where the kernel has not all of it.
+// first. False when default-constructed, and where the kernel has not all of it: then there may still be `cpu`, alone.
 struct CgroupHandle {
   struct Reading {
     std::uint64_t cpu_us = 0;
@@ -45,6 +45,8 @@ struct CgroupHandle {
   explicit operator bool() const { return cpu && peak && idle; }
   bool stands_back = false;
   [[nodiscard]] Result<Reading> read() const;
+  [[nodiscard]] Result<std::uint64_t> read_cpu_us() const;
+  [[nodiscard]] Result<std::uint64_t> read_peak_memory() const;
   void stand_back(bool back);  // behind everybody else who wants a processor, whatever their number
 };
 
@@ -83,8 +85,8 @@ class Cgroup {
   // Puts back what the two have changed; after a failure it can be tried again.
   Result<void> restore();
 
-  // Where memory is used up, the kernel kills the largest process, as v1 does, and not all of them with init: what is in
-  // the workspace is to outlive the program.
+  // Where memory is used up, the kernel kills the largest process, as v1 does, and not all of them with init: what is
+  // in the workspace is to outlive the program.
   void spare_init();
 
   // Peak memory counts from here on, where the kernel lets us say so.

@@ -295,6 +295,21 @@ TEST_F(FakeCgroup2, AnOldKernelKeepsNoPeak) {
   EXPECT_FALSE(root->knows_most_processes());
 }
 
+TEST_F(FakeCgroup2, WhatAnOldKernelUsedIsToldWithoutTheRestOfTheHandle) {
+  auto from = search(0);
+  from.on_made = fill_as_old_kernel;
+  auto root = CgroupRoot::open(from);
+  ASSERT_TRUE(root) << root.error().message;
+  auto group = root->create(1);
+  ASSERT_TRUE(group) << group.error().message;
+  write_text(only_group("hutch") / "cpu.stat", "usage_usec 1500\n");
+  const CgroupHandle handle = group->take_handle();
+  EXPECT_FALSE(handle);
+  EXPECT_FALSE(handle.read());
+  EXPECT_EQ(handle.read_cpu_us().value_or(0), 1500U);
+  EXPECT_FALSE(group->take_handle().cpu);
+}
+
 TEST_F(FakeCgroup2, AUsersOwnGroupIsEmptiedIntoALeafBeforeItHandsDown) {
   add("user/scope", fill_as_kernel);
   write_text(top_ / "user/scope/cgroup.procs", "4242\n");

@@ -228,8 +228,8 @@ void Run::send_cell(CellTask task) {
   } else {
     send(wire::make_frame(wire::TaskType::run_cell, wire::RunCell{.code = std::move(task.what.code)}));
   }
-  const auto reading = link_.cgroup ? link_.cgroup.read() : Result<CgroupHandle::Reading>(CgroupHandle::Reading{});
-  if (link_.cgroup && reading) usage_.cpu_us = reading->cpu_us - std::min(link_.cpu_before_us, reading->cpu_us);
+  // What was charged between the cells is not this one's.
+  if (const auto cpu_us = group_cpu_us()) usage_.cpu_us = *cpu_us - std::min(link_.cpu_before_us, *cpu_us);
   cell_cpu_before_us_ = usage_.cpu_us;
   arm_wall_limit(limits_now_.wall);
   watch_timer_.cancel();
@@ -259,12 +259,6 @@ void Run::run_cell(CellTask task, std::function<void()> done) {
 net::awaitable<bool> Run::wait_until_ready() {
   co_await ready_.wait();
   co_return !failure_;
-}
-
-Result<std::uint64_t> Run::cpu_of(const CgroupHandle& group) {
-  if (!group) return make_error(ErrorCode::unsupported, "there is no control group");
-  HUTCH_TRY(const auto reading, group.read());
-  return reading.cpu_us;
 }
 
 std::uint64_t Run::cell_cpu_us() const { return usage_.cpu_us - std::min(cell_cpu_before_us_, usage_.cpu_us); }

@@ -116,14 +116,13 @@ class Run final : public KeeperListener, public std::enable_shared_from_this<Run
   [[nodiscard]] const Limits& limits() const { return spec_.limits; }
   [[nodiscard]] std::uint32_t template_index() const { return spec_.template_index; }
   [[nodiscard]] std::optional<std::uint64_t> peak_memory() const {
-    const auto reading = link_.cgroup ? link_.cgroup.read() : Result<CgroupHandle::Reading>(system_error(0));
-    return reading ? std::optional(reading->peak_memory) : std::nullopt;
+    const auto peak = link_.cgroup.read_peak_memory();
+    return peak ? std::optional(*peak) : std::nullopt;
   }
   // The processor time that its sandbox's control group counts, and what it counted when the cell began that runs.
-  [[nodiscard]] Result<std::uint64_t> group_cpu_us() const { return cpu_of(link_.cgroup); }
+  [[nodiscard]] Result<std::uint64_t> group_cpu_us() const { return link_.cgroup.read_cpu_us(); }
   [[nodiscard]] std::uint64_t cpu_before_cell_us() const { return link_.cpu_before_us + cell_cpu_before_us_; }
-  static Result<std::uint64_t> cpu_of(const CgroupHandle& group);
-  CgroupHandle take_handle() { return std::move(link_.cgroup ? link_.cgroup : spec_.cgroup); }
+  CgroupHandle take_handle() { return std::move(link_.cgroup.cpu ? link_.cgroup : spec_.cgroup); }
   net::awaitable<bool> wait_until_ready();  // false: it never was
   // There is no place for it: whoever waits hears so.
   StartFailure refuse(StartFailure why) {

@@ -68,13 +68,11 @@ wire::Record Run::make_record(const Collection& files) {
 wire::Record Run::make_cell_record(const wire::CellDone& done) {
   finished_ = Clock::now();
   const std::uint64_t wall_us = us_between(cell_began_, finished_);
-  if (link_.cgroup) {
-    if (const auto reading = link_.cgroup.read()) {
-      usage_.cpu_us = reading->cpu_us - std::min(link_.cpu_before_us, reading->cpu_us);
-      usage_.peak_memory = reading->peak_memory;
-      usage_.from_cgroup = true;
-    }
+  if (const auto cpu_us = group_cpu_us()) {
+    usage_.cpu_us = *cpu_us - std::min(link_.cpu_before_us, *cpu_us);
+    usage_.from_cgroup = true;
   }
+  if (const auto peak = link_.cgroup.read_peak_memory()) usage_.peak_memory = *peak;
   const bool failed = python_.has_value() || done.status == wire::CellStatus::error;
   const int code = done.exit_code != 0 ? done.exit_code : failed ? 1 : 0;
   const Verdict verdict = judge({.ended = cell_timed_out_ ? Ended::wall_limit : Ended::by_itself,

@@ -22,12 +22,13 @@ void SandboxLink::adopt(const StartedReply& reply, std::vector<UniqueFd> fds) {
   control.assign(net::local::stream_protocol(), fds[4].release());
   boost::system::error_code ignored;
   for (auto* stream : {&input, &output, &error}) stream->native_non_blocking(true, ignored);
+  if (fds.size() <= kStartedFds) return;
+  cgroup.cpu = std::move(fds[kStartedFds]);
+  cgroup.version = reply.cgroup_is_v1 ? CgroupVersion::v1 : CgroupVersion::v2;
   if (fds.size() < kStartedFds + kHandleFds) return;
-  cgroup = {.cpu = std::move(fds[5]),
-            .peak = std::move(fds[6]),
-            .idle = std::move(fds[7]),
-            .version = reply.cgroup_is_v1 ? CgroupVersion::v1 : CgroupVersion::v2,
-            .stands_back = reply.stands_back};
+  cgroup.peak = std::move(fds[kStartedFds + 1]);
+  cgroup.idle = std::move(fds[kStartedFds + 2]);
+  cgroup.stands_back = reply.stands_back;
 }
 
 void SandboxLink::close() {

@@ -62,7 +62,7 @@ void Session::warn_of_expiry() {
 }
 
 void Session::charge(std::chrono::microseconds least) {
-  auto used = interpreter_ ? interpreter_->group_cpu_us() : Run::cpu_of(cgroup_);
+  auto used = interpreter_ ? interpreter_->group_cpu_us() : cgroup_.read_cpu_us();
   if (current_ && current_->stage() == RunStage::running) {  // what it uses itself will be in its record
     if (!interpreter_) return;
     used = interpreter_->cpu_before_cell_us();
