@@ -287,8 +287,10 @@ net::awaitable<void> Hub::shut_down(std::chrono::milliseconds grace) {
 }
 
 net::awaitable<void> Hub::close(std::shared_ptr<Session> session) {
-  if (const auto saved = co_await session->save(); !saved) {
-    log::warning("files not saved", {{"session", session->settings().id}, {"reason", saved.error().message}});
+  if (session->has_files()) {  // else it is only being opened, and what there is of it is on disk
+    if (const auto saved = co_await session->save(); !saved) {
+      log::warning("files not saved", {{"session", session->settings().id}, {"reason", saved.error().message}});
+    }
   }
   if (on_session_changed) on_session_changed(*session);
   co_await session->end("the daemon stops");

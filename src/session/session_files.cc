@@ -59,9 +59,11 @@ void Session::note_files_changed() {
 
 net::awaitable<Result<void>> Session::save() {
   const auto self = shared_from_this();
-  while (opening_) co_await opened_.wait();  // half of what was saved must not take the place of all
-  while (saving_) co_await saved_.wait();    // of what was there before; there may be more since
-  if (!settings_.persist || !has_files_ || !unsaved_) co_return Result<void>{};
+  if (!settings_.persist) co_return Result<void>{};
+  // Half of what was saved must not take the place of all, and what is being saved is what was there before: there may
+  // be more since. Either may begin while we wait for the other.
+  while (saving_ || (opening_ && !has_files_)) co_await (saving_ ? saved_ : opened_).wait();
+  if (!has_files_ || !unsaved_) co_return Result<void>{};
   const std::string temporary = settings_.saved_files.string() + ".new";
   saving_ = true;
   saved_.reset();
