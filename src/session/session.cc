@@ -13,6 +13,7 @@ namespace {
 constexpr auto kEndTime = std::chrono::seconds(10);
 constexpr auto kFirstPause = std::chrono::milliseconds(250);
 constexpr auto kLongestPause = std::chrono::milliseconds(2'000);
+constexpr int kMostInterpreters = 5;           // that die while one run waits
 constexpr std::size_t kEventBytes = 1U << 20;  // what a watcher can come back to
 
 // What the interrupt of a cancelled run looks like to its code is not what happened.
@@ -151,33 +152,45 @@ void Session::tell_of_change() {
   }
 }
 
-net::awaitable<void> Session::run_one(Waiting& one) {
-  if (interpreter_ && !interpreter_->usable()) {
-    const auto last = interpreter_gone_;
-    co_await last->wait();
-  }
-  if (!interpreter_ || opening_) {
-    const std::uint64_t before = sandbox_;
-    auto opened = co_await open();
-    const bool kept = (before != 0 && sandbox_ == before) || settings_.persist;
-    one.run->session_state = kept && !ended_ ? "files_kept" : "lost";
-    if (!opened) {
-      one.run->fail(opened.error());
-      co_return;
+// An interpreter that lives, and a place for its cell. One may die while the run waits for its place: then the next one
+// is waited for, though not for ever.
+net::awaitable<std::expected<void, StartFailure>> Session::prepare(Waiting& one) {
+  const std::uint64_t before = sandbox_;
+  for (int tries = 0; tries < kMostInterpreters; ++tries) {
+    if (interpreter_ && !interpreter_->usable()) {
+      const auto last = interpreter_gone_;
+      co_await last->wait();
     }
+    if (!interpreter_ || opening_) {
+      auto opened = co_await open();
+      const bool kept = (before != 0 && sandbox_ == before) || settings_.persist;
+      one.run->session_state = kept && !ended_ ? "files_kept" : "lost";
+      if (!opened) co_return opened;
+    }
+    if (workspace_ && std::exchange(files_touched_, false)) co_await look_at_files();
+    if (!co_await enter(one.task)) {
+      one.run->session_state = "kept";
+      co_return std::unexpected(StartFailure{.error = ended_ ? ended_before() : cancelled_before()});
+    }
+    if (interpreter_ && interpreter_->usable() && !opening_) {
+      cell_record_.reset();
+      cell_exits_ = false;
+      cell_over_.reset();  // only now: the end of another interpreter sets it, too
+      co_return std::expected<void, StartFailure>{};
+    }
+    engine_.leave_unused(owner_);
   }
-  cell_record_.reset();
-  cell_exits_ = false;
-  cell_over_.reset();
-  const auto interpreter = interpreter_;  // which may die while we wait for what follows
-  const auto gone = interpreter_gone_;
-  if (workspace_ && std::exchange(files_touched_, false)) co_await look_at_files();
-  if (!co_await enter(one.task)) {
-    one.run->session_state = "kept";
-    one.run->fail({.error = ended_ ? ended_before() : cancelled_before()});
+  co_return std::unexpected(
+      StartFailure{.error = make_error(ErrorCode::internal, "the interpreter dies before anything can run in it")});
+}
+
+net::awaitable<void> Session::run_one(Waiting& one) {
+  if (auto prepared = co_await prepare(one); !prepared) {
+    one.run->fail(prepared.error());
     co_return;
   }
-  const bool begins = interpreter->usable();  // it may have died while the run waited for its place
+  const auto interpreter = interpreter_;  // which may be gone when its cell is over
+  const auto gone = interpreter_gone_;
   begin(one, *interpreter);
   co_await cell_over_.wait();
   wire::Record record;
@@ -197,7 +210,6 @@ net::awaitable<void> Session::run_one(Waiting& one) {
       co_return;
     }
     record = std::move(**last_words_);
-    if (!begins) record.usage.cpu_us = 0;  // that is the one's before it
     one.run->session_state = sandbox_ != 0 || settings_.persist ? "files_kept" : "lost";
   }
   told_cpu_us_ += record.usage.cpu_us;

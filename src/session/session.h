@@ -112,6 +112,7 @@ class Session final : public RunSink, public std::enable_shared_from_this<Sessio
   static net::awaitable<void> work(std::shared_ptr<Session> self);
   static net::awaitable<void> stop_run(std::shared_ptr<Session> self, std::shared_ptr<LiveRun> run);
   net::awaitable<void> run_one(Waiting& one);
+  net::awaitable<std::expected<void, StartFailure>> prepare(Waiting& one);
   void tell_of_change();
   void begin(Waiting& one, Run& interpreter);
   net::awaitable<bool> enter(CellTask& task);  // false: it was cancelled before it had a place

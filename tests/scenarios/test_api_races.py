@@ -64,6 +64,19 @@ class Races(ApiScenario):
                 self.assertTrue(all(status < 500 for status in statuses), statuses)
             self.assertEqual(session.run("print('fine')")["stdout"], "fine\n")
 
+    def test_a_run_whose_interpreter_dies_while_it_waits_for_its_place_has_another(self):
+        with self.api.session() as holder, self.api.session() as session:
+            session.run("import os, threading, time\ndef leave():\n  while not os.path.exists('go'): time.sleep(.02)\n"
+                        "  os._exit(3)\nthreading.Thread(target=leave, daemon=True).start()")
+            holding = holder.run(WAITING, expect=202, wait_ms=0)["execution_id"]
+            self.assertTrue(support.settle(lambda: self.api.get("/v1/runs/" + holding).json["stdout"]))
+            run = session.run("print('fine')", expect=202, wait_ms=0)["execution_id"]
+            self.api.put(session.file("go"), b"", 201)
+            self.assertTrue(support.settle(lambda: session.show()["memory_bytes"] is None), "it is gone")
+            self.api.post("/v1/runs/%s/cancel" % holding, expect=202)
+            done = self.api.get("/v1/runs/%s?wait_ms=20000" % run).json
+            self.assertEqual((done["status"], done["stdout"], done["session"]["state"]), ("ok", "fine\n", "files_kept"))
+
     def test_a_run_that_is_cancelled_while_its_interpreter_starts_never_begins(self):
         others = [self.api.session() for _ in range(3)]
         for session in others:
