@@ -101,8 +101,14 @@ void Session::submit(std::shared_ptr<LiveRun> run, CellTask task) {
   net::co_spawn(engine_.executor(), work(shared_from_this()), net::detached);
 }
 
+// What comes then is not the code's doing, and its interpreter waits for the next cell already.
+bool Session::current_cell_is_over() const {
+  return current_ && current_->stage() == RunStage::running && cell_over_.is_set();
+}
+
 void Session::cancel_run(const std::string& id) {
   if (current_ && current_->identity().id == id) {
+    if (current_cell_is_over()) return;  // only its files are looked at and saved
     if (std::exchange(current_->cancel_asked, true)) return;
     if (turn_ != nullptr) return engine_.give_up(*turn_);
     if (current_->stage() != RunStage::running) return;  // it does not begin: enter() looks
@@ -119,11 +125,12 @@ void Session::cancel_run(const std::string& id) {
 // An interrupt that comes a moment before the cell begins is not heard, so that once is not enough; one that comes too
 // soon after another disturbs what the code does to leave in order. Code that does not listen loses its interpreter.
 net::awaitable<void> Session::stop_run(std::shared_ptr<Session> self, std::shared_ptr<LiveRun> run) {
-  for (auto pause = kFirstPause; self->current_ == run && pause <= kLongestPause; pause *= 2) {
+  const auto goes_on = [&] { return self->current_ == run && !self->current_cell_is_over(); };
+  for (auto pause = kFirstPause; goes_on() && pause <= kLongestPause; pause *= 2) {
     self->interrupt();
     co_await run->wait_finished(Clock::now() + pause);
   }
-  if (self->current_ == run && self->interpreter_) self->interpreter_->cancel();
+  if (goes_on() && self->interpreter_) self->interpreter_->cancel();
 }
 
 net::awaitable<void> Session::work(std::shared_ptr<Session> self) {
@@ -319,7 +326,7 @@ std::optional<std::uint64_t> Session::peak_memory() const {
 }
 
 bool Session::interrupt() {
-  if (!current_ || !interpreter_ || turn_ != nullptr) return false;
+  if (!current_ || !interpreter_ || turn_ != nullptr || current_cell_is_over()) return false;
   interpreter_->interrupt();
   return true;
 }

@@ -117,6 +117,7 @@ class Session final : public RunSink, public std::enable_shared_from_this<Sessio
   void begin(Waiting& one, Run& interpreter);
   net::awaitable<bool> enter(CellTask& task);  // false: it was cancelled before it had a place
   void cancel_run(const std::string& id);
+  [[nodiscard]] bool current_cell_is_over() const;
   net::awaitable<void> look_at_files();
   net::awaitable<void> collect(LiveRun& run, wire::Record& record);
   net::awaitable<Result<void>> bring_back_files();

@@ -183,6 +183,37 @@ class Gone(Restart):
         self.assertEqual(session.run("1")["session"]["state"], "kept")
 
 
+    def processes_beside(self, inner: int, namespace: int) -> list[int]:
+        """Those in the same sandbox, but for its init."""
+        found = []
+        for pid in support.descendants(self.server.process.pid):
+            with contextlib.suppress(OSError), open("/proc/%d/status" % pid) as file:
+                numbers = next(line.split()[1:] for line in file if line.startswith("NSpid:"))
+                if os.stat("/proc/%d/ns/pid" % pid).st_ino == namespace and int(numbers[-1]) not in (1, inner):
+                    found.append(pid)
+        return found
+
+    def test_a_run_that_is_cancelled_while_its_files_are_saved_disturbs_nobody(self):
+        if os.geteuid() != 0:
+            support.missing("root, who may stop what is in a sandbox")
+        session = self.client.session(persist=True)
+        about = session.run("import os, signal\nopen('f', 'w').close()\nheard, tell = os.pipe()\n"
+                            "for end in (heard, tell): os.set_blocking(end, False)\nsignal.set_wakeup_fd(tell)\n"
+                            "print(os.getpid(), os.stat('/proc/self/ns/pid').st_ino)")["stdout"]
+        helpers = self.processes_beside(*map(int, about.split()))
+        self.assertEqual(len(helpers), 1, "who saves the files")
+        os.kill(helpers[0], signal.SIGSTOP)
+        run = session.run("open('g', 'w').close()", expect=202, wait_ms=0)["execution_id"]
+        saving = os.path.join(self.server.data, "sessions", session.id + ".tar.new")
+        self.assertTrue(support.settle(lambda: os.path.exists(saving)))
+        self.client.post("/v1/runs/%s/cancel" % run, expect=202)
+        self.client.post(session.at + "/interrupt", expect=202)
+        os.kill(helpers[0], signal.SIGCONT)
+        self.assertEqual(self.client.get("/v1/runs/%s?wait_ms=20000" % run).json["status"], "ok")
+        after = session.run("try: print(os.read(heard, 9))\nexcept BlockingIOError: print('nothing')")
+        self.assertEqual(after["stdout"], "nothing\n")
+
+
 class NoRoom(Restart):
     environment = {"HUTCH_ENGINE_MAX_SESSIONS": "1"}
 
