@@ -216,9 +216,21 @@ std::vector<std::shared_ptr<Session>> Hub::sessions_of(std::string_view key_id) 
 net::awaitable<void> Hub::end_session(std::shared_ptr<Session> session, std::string reason) {
   if (sessions_.erase(session->settings().id) == 0) co_return;  // somebody else does it
   if (on_session_ended) on_session_ended(*session, reason);
-  co_await session->end(std::move(reason));
+  const auto over = std::make_shared<Event>(engine_.executor());
+  endings_.spawn(end_for_good(std::move(session), std::move(reason), over));
+  co_await over->wait();
+}
+
+net::awaitable<void> Hub::end_for_good(std::shared_ptr<Session> session, std::string reason,
+                                       std::shared_ptr<Event> over) {
+  try {
+    co_await session->end(std::move(reason));
+  } catch (const std::exception& error) {
+    log::error("session not ended", {{"session", session->settings().id}, {"error", error.what()}});
+  }
   std::error_code ignored;
   std::filesystem::remove(session->settings().saved_files, ignored);  // nobody writes it any more
+  over->set();
 }
 
 void Hub::remove_orphans() const {
@@ -284,6 +296,7 @@ net::awaitable<void> Hub::shut_down(std::chrono::milliseconds grace) {
   TaskGroup closing(engine_.executor());
   for (const auto& [id, session] : std::exchange(sessions_, {})) closing.spawn(close(session));
   co_await closing.join();
+  co_await endings_.join();
 }
 
 net::awaitable<void> Hub::close(std::shared_ptr<Session> session) {

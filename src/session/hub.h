@@ -32,7 +32,8 @@ struct OneShot {
 
 class Hub {
  public:
-  Hub(Engine& engine, HubOptions options) : engine_(engine), options_(std::move(options)), alarm_(engine.executor()) {}
+  Hub(Engine& engine, HubOptions options)
+      : engine_(engine), options_(std::move(options)), alarm_(engine.executor()), endings_(engine.executor()) {}
 
   // Checks it, and has it executed; the run ends whether or not anybody waits.
   Result<std::shared_ptr<LiveRun>> run_once(OneShot what, const std::string& key_id);
@@ -73,10 +74,13 @@ class Hub {
   void enlist(const std::shared_ptr<LiveRun>& run);
   void forget_finished();
   void charge_some();
+  static net::awaitable<void> end_for_good(std::shared_ptr<Session> session, std::string reason,
+                                           std::shared_ptr<Event> over);
 
   Engine& engine_;
   HubOptions options_;
   net::steady_timer alarm_;
+  TaskGroup endings_;  // of sessions: those who asked for them may be gone before
   std::map<std::string, std::shared_ptr<LiveRun>, std::less<>> runs_;
   struct Finished {
     Clock::time_point at;

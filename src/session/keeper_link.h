@@ -5,6 +5,7 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <memory>
 #include <set>
 #include <vector>
 
@@ -35,6 +36,8 @@ class KeeperLink {
   KeeperLink(const KeeperLink&) = delete;
   KeeperLink& operator=(const KeeperLink&) = delete;
 
+  // Expired when it is gone: for a listener that may be destroyed later.
+  [[nodiscard]] std::weak_ptr<const void> life() const { return life_; }
   void wait_until_gone();  // the same, but only until the keeper has taken everything apart
   [[nodiscard]] const KeeperHello& hello() const { return hello_; }
   [[nodiscard]] bool lost() const { return lost_; }
@@ -91,6 +94,7 @@ class KeeperLink {
   std::uint64_t spared_ = 0;  // how often
   bool spares_ = false;
   bool lost_ = false;
+  std::shared_ptr<const void> life_ = std::make_shared<const char>();
 };
 
 }  // namespace hutch

@@ -15,10 +15,12 @@ constexpr auto kPatience = std::chrono::seconds(30);  // with a program that may
 }  // namespace
 
 Porter::Porter(net::any_io_executor executor, KeeperLink& keeper)
-    : executor_(executor), keeper_(keeper), link_(executor), heard_(executor) {}
+    : executor_(executor), keeper_(keeper), keeper_lives_(keeper.life()), link_(executor), heard_(executor) {}
 
+// Whoever waits for it at the end of the daemon is destroyed after the engine, and the keeper has taken it apart by
+// then.
 Porter::~Porter() {
-  if (link_.number == 0) return;
+  if (link_.number == 0 || keeper_lives_.expired()) return;
   keeper_.dismiss(link_.number);
   keeper_.release(link_.number);
 }

@@ -62,6 +62,7 @@ class Porter final : public KeeperListener, public std::enable_shared_from_this<
 
   net::any_io_executor executor_;
   KeeperLink& keeper_;
+  std::weak_ptr<const void> keeper_lives_;
   SandboxLink link_;
   Denials denials_;
   Event heard_;
