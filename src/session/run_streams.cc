@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "base/log.h"
 #include "base/moving_chunk.h"
 #include "session/run.h"
 #include "wire/frame.h"
@@ -100,13 +101,18 @@ net::awaitable<void> Run::give_rest() {
 }
 
 // What a cell did not read is not the next one's. Only the sandbox holds the pipe's other end; this opens another.
+// Where it cannot (we have no more descriptors), there is to be no next one in this interpreter.
 void Run::drop_input() {
   given_input_.clear();
   if (!std::exchange(cell_takes_input_, false) || !link_.input.is_open()) return;
   const std::string name = "/proc/self/fd/" + std::to_string(link_.input.native_handle());
-  const UniqueFd end{::open(name.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC)};
+  const UniqueFd other_end{::open(name.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC)};
+  if (!other_end) {
+    log::warning("input not dropped", {{"error", system_error(errno).message}});
+    return end(Ended::cancelled);
+  }
   const auto chunk = moving_chunk();
-  for (int i = 0; end && i < kMostLastReads && ::read(end.get(), chunk.data(), chunk.size()) > 0;) ++i;
+  for (int i = 0; i < kMostLastReads && ::read(other_end.get(), chunk.data(), chunk.size()) > 0;) ++i;
 }
 
 // While others ask for little, a flood comes in by the bucket: they would wait for us otherwise, with their programs.

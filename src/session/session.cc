@@ -203,7 +203,7 @@ net::awaitable<void> Session::run_one(Waiting& one) {
   wire::Record record;
   if (cell_record_) {
     record = std::move(*cell_record_);
-    if (cell_exits_) {  // the program ended its interpreter
+    if (cell_exits_ || !interpreter->usable()) {  // the program ended its interpreter, or somebody does
       co_await gone->wait();
       one.run->session_state = sandbox_ != 0 || settings_.persist ? "files_kept" : "lost";
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import resource
 import signal
 import tarfile
 import time
@@ -228,6 +229,25 @@ class NoRoom(Restart):
             again = session.run("print(open('f').read())")
             self.assertEqual((again["stdout"], again["session"]["state"]), ("kept\n", "files_kept"))
             self.client.delete(session.at)
+
+
+class NoDescriptors(Restart):
+    environment = {"HUTCH_ENGINE_POOL_MAX": "0"}  # a start in advance would not survive it
+
+    def test_input_that_cannot_be_dropped_is_not_the_next_runs(self):
+        session = self.client.session()
+        session.run("x = 1")
+        daemon = self.server.process.pid
+        with self.client.socket_to(session.at + "/stream") as socket:
+            socket.send({"type": "run", "code": "import os; print('up', flush=True); print(os.read(0, 2))", "stdin": True})
+            socket.until("stdout")
+            soft, hard = resource.prlimit(daemon, resource.RLIMIT_NOFILE)
+            resource.prlimit(daemon, resource.RLIMIT_NOFILE, (3, hard))
+            socket.send({"type": "stdin", "text": "a\nleft over\n"})
+            socket.until("finished")
+            resource.prlimit(daemon, resource.RLIMIT_NOFILE, (soft, hard))
+        after = session.run("import select; print(select.select([0], [], [], 0)[0], 'x' in globals())", stdin=True)
+        self.assertEqual((after["stdout"], after["session"]["state"]), ("[] False\n", "files_kept"))
 
 
 class Stop(Restart):
