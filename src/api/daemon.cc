@@ -15,8 +15,6 @@ namespace hutch {
 namespace {
 
 constexpr auto kMinute = std::chrono::minutes(1);
-constexpr std::size_t kMostRefusalsNoted = 100;  // in a minute
-constexpr std::size_t kMostAuditEntries = 100'000;
 constexpr auto kLook = std::chrono::milliseconds(200);
 constexpr auto kPause = std::chrono::milliseconds(3);
 constexpr std::int64_t kSecond = 1'000'000'000;
@@ -337,13 +335,7 @@ bool Daemon::tidy() {
     if (removed->size() == RunStore::kMostRemovedAtOnce) return true;
   }
   forget_lost_sessions(now);
-  if (refusals_ > kMostRefusalsNoted) {
-    audit("", "more_refused", "", std::to_string(refusals_ - kMostRefusalsNoted) + " requests");
-  }
-  refusals_ = 0;
-  if (auto kept = stores.audit.keep_newest(kMostAuditEntries); !kept) {
-    log::error("audit log not cut", {{"error", kept.error().message}});
-  }
+  tidy_audit();
   next_cleaning_ = Clock::now() + kMinute;
   return false;
 }
@@ -369,19 +361,6 @@ void Daemon::forget_lost_sessions(std::int64_t now_ns) {
     const bool expired = session.last_used_ns + session.ttl_s * kSecond < now_ns;
     if (expired && !hub.find_session(session.id, session.key_id)) std::ignore = stores.sessions.remove(session.id);
   }
-}
-
-void Daemon::audit(const std::string& key_id, std::string_view action, const std::string& target,
-                   const std::string& detail) {
-  if (auto kept = stores.audit.append(system_now_ns(), key_id, action, target, detail); !kept) {
-    log::error("audit not stored", {{"error", kept.error().message}});
-  }
-}
-
-// Whoever guesses keys is seen, and cannot fill the log.
-void Daemon::note_refusal(const HttpExchange& exchange, const std::string& key_id, const std::string& code) {
-  if (++refusals_ > kMostRefusalsNoted) return;
-  audit(key_id, "request_refused", printable(exchange.request().path.substr(0, 200)), code);
 }
 
 void Daemon::note_begun(std::span<LiveRun* const> runs) {

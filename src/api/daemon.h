@@ -101,6 +101,7 @@ class Daemon {
   bool tidy();
   bool note_long_runs();
   void forget_lost_sessions(std::int64_t now_ns);
+  void tidy_audit();
   void note_refusal(const HttpExchange& exchange, const std::string& key_id, const std::string& code);
   void remove_run_files(const std::string& id) const;
 

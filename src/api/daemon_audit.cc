@@ -1,0 +1,37 @@
+// What the operator can find out afterwards, and how much of it.
+#include "api/daemon.h"
+#include "base/log.h"
+#include "base/utf8.h"
+
+namespace hutch {
+namespace {
+
+constexpr std::size_t kMostRefusalsNoted = 100;  // in a minute
+constexpr std::size_t kMostAuditEntries = 100'000;
+
+}  // namespace
+
+void Daemon::audit(const std::string& key_id, std::string_view action, const std::string& target,
+                   const std::string& detail) {
+  if (auto kept = stores.audit.append(system_now_ns(), key_id, action, target, detail); !kept) {
+    log::error("audit not stored", {{"error", kept.error().message}});
+  }
+}
+
+// Whoever guesses keys is seen, and cannot fill the log.
+void Daemon::note_refusal(const HttpExchange& exchange, const std::string& key_id, const std::string& code) {
+  if (++refusals_ > kMostRefusalsNoted) return;
+  audit(key_id, "request_refused", printable(exchange.request().path.substr(0, 200)), code);
+}
+
+void Daemon::tidy_audit() {
+  if (refusals_ > kMostRefusalsNoted) {
+    audit("", "more_refused", "", std::to_string(refusals_ - kMostRefusalsNoted) + " requests");
+  }
+  refusals_ = 0;
+  if (auto kept = stores.audit.keep_newest(kMostAuditEntries); !kept) {
+    log::error("audit log not cut", {{"error", kept.error().message}});
+  }
+}
+
+}  // namespace hutch
