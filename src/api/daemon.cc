@@ -221,7 +221,7 @@ void Daemon::store_run(LiveRun& run) {
     stored.wall_us = record.usage.wall_us;
     if (record.error) ++metrics.errors_by_category[record.error->category];
     for (const auto& denial : record.denials) metrics.denials_by_call[denial.syscall] += denial.count;
-    if (!record.denials.empty()) audit(stored.key_id, "calls_denied", stored.id, record.denials.front().syscall);
+    if (!record.denials.empty()) note_denied_calls(stored, record.denials.front().syscall);
     const double cpu = static_cast<double>(record.usage.cpu_us) / 1e6;
     metrics.cpu_seconds_by_key[stored.key_id] += cpu;
     metrics.cost_by_key[stored.key_id] += cpu * settings.price_per_cpu_second;

@@ -101,13 +101,15 @@ class Daemon {
   bool tidy();
   bool note_long_runs();
   void forget_lost_sessions(std::int64_t now_ns);
+  void note_denied_calls(const StoredRun& run, const std::string& first);
   void tidy_audit();
   void note_refusal(const HttpExchange& exchange, const std::string& key_id, const std::string& code);
   void remove_run_files(const std::string& id) const;
 
   std::map<std::string, std::deque<Clock::time_point>> recent_runs_;  // of the last minute, by key
   Clock::time_point next_cleaning_ = Clock::now();
-  std::size_t refusals_ = 0;  // since the last cleaning
+  std::size_t refusals_ = 0;    // since the last cleaning
+  AuditQuota denied_runs_{10};  // of each key
   bool stopping_ = false;
 };
 

@@ -6,8 +6,8 @@
 namespace hutch {
 namespace {
 
-constexpr std::size_t kMostRefusalsNoted = 100;  // in a minute
-constexpr std::size_t kMostAuditEntries = 100'000;
+constexpr std::size_t kMostRefusalsNoted = 100;     // in a minute
+constexpr std::size_t kMostAuditEntries = 100'000;  // and as many older ones about keys
 
 }  // namespace
 
@@ -24,11 +24,19 @@ void Daemon::note_refusal(const HttpExchange& exchange, const std::string& key_i
   audit(key_id, "request_refused", printable(exchange.request().path.substr(0, 200)), code);
 }
 
+// Any program can make a forbidden call, and a tenant can start many.
+void Daemon::note_denied_calls(const StoredRun& run, const std::string& first) {
+  if (denied_runs_.take(run.key_id)) audit(run.key_id, "calls_denied", run.id, first);
+}
+
 void Daemon::tidy_audit() {
   if (refusals_ > kMostRefusalsNoted) {
     audit("", "more_refused", "", std::to_string(refusals_ - kMostRefusalsNoted) + " requests");
   }
   refusals_ = 0;
+  for (const auto& [key_id, count] : denied_runs_.take_rest()) {
+    audit(key_id, "more_denied", "", std::to_string(count) + " runs");
+  }
   if (auto kept = stores.audit.keep_newest(kMostAuditEntries); !kept) {
     log::error("audit log not cut", {{"error", kept.error().message}});
   }

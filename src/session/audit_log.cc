@@ -10,8 +10,12 @@ Result<AuditLog> AuditLog::open(Database& database) {
                                           " VALUES (?1, ?2, ?3, ?4, ?5)"));
   HUTCH_TRY(log.list_, database.prepare("SELECT sequence, time_ns, key_id, action, target, detail FROM audit"
                                         " WHERE sequence < ?1 ORDER BY sequence DESC LIMIT ?2"));
-  HUTCH_TRY(log.remove_,
-            database.prepare("DELETE FROM audit WHERE sequence <= (SELECT max(sequence) FROM audit) - ?1"));
+  HUTCH_TRY(log.remove_others_,
+            database.prepare("DELETE FROM audit WHERE sequence <= (SELECT max(sequence) FROM audit) - ?1"
+                             " AND action NOT IN ('key_created', 'key_rotated', 'key_revoked')"));
+  HUTCH_TRY(log.remove_keys_,
+            database.prepare("DELETE FROM audit WHERE sequence <= (SELECT sequence FROM audit WHERE sequence <="
+                             " (SELECT max(sequence) FROM audit) - ?1 ORDER BY sequence DESC LIMIT 1 OFFSET ?1)"));
   return log;
 }
 
@@ -35,9 +39,19 @@ Result<std::vector<AuditEntry>> AuditLog::list(std::int64_t before, std::size_t 
   return entries;
 }
 
+// What the first leaves before the newest is about keys: the second need not look at what it is.
 Result<void> AuditLog::keep_newest(std::size_t most) {
-  HUTCH_TRY(remove_.run(most));
+  HUTCH_TRY(remove_others_.run(most));
+  HUTCH_TRY(remove_keys_.run(most));
   return {};
+}
+
+std::vector<std::pair<std::string, std::size_t>> AuditQuota::take_rest() {
+  std::vector<std::pair<std::string, std::size_t>> rest;
+  for (const auto& [key_id, count] : std::exchange(counts_, {})) {
+    if (count > most_) rest.emplace_back(key_id, count - most_);
+  }
+  return rest;
 }
 
 }  // namespace hutch
