@@ -1,5 +1,5 @@
-// What JSON bodies may take of the daemon's memory: while they are being read, all connections together, and when they
-// become values. Small bodies always fit, so that large ones of others keep nobody out.
+// What JSON bodies may take of the daemon's memory, all requests together: while they are being read, and until nobody
+// needs what they became. Small bodies always fit, so that large ones of others keep nobody out.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +22,7 @@ class BodyBudget {
   explicit BodyBudget(BodyCaps caps = {}) : caps_(caps) {}
   [[nodiscard]] std::size_t used() const { return used_; }
 
-  class Share {  // of one body, while it is being read
+  class Share {  // of one body
    public:
     Share(BodyBudget* budget, std::string key_id) : budget_(budget), key_id_(std::move(key_id)) {}  // null: no limit
     ~Share();
@@ -46,6 +46,9 @@ class BodyBudget {
 inline constexpr std::size_t kMostJsonValues = 2'000'000;
 // Never fewer than `text` has. It need not be valid.
 std::size_t count_json_values(std::string_view text);
+// What each counts beside its text: about what it takes when it is kept. A body of 64 MiB with as many values as it may
+// have just fits into the share of a key.
+inline constexpr std::size_t kBytesOfValue = 32;
 
 // From the first byte to the last, however steadily they come.
 inline constexpr Clock::duration kLongestBody = std::chrono::minutes(10);

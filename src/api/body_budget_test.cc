@@ -96,14 +96,38 @@ unsigned status_of(GivenBody& exchange) {
 }
 
 TEST(JsonBodies, AreRefusedWhenTheirShareIsUsedUp) {
-  BodyBudget budget({.all = 100, .per_key = 100, .small = 10});
-  GivenBody exchange({R"({"a": ")" + std::string(50, 'x'), std::string(50, 'x') + "\"}"});
+  BodyBudget budget({.all = 200, .per_key = 200, .small = 10});
+  GivenBody exchange({R"({"a": ")" + std::string(150, 'x'), std::string(150, 'x') + "\"}"});
   exchange.bodies = &budget;
   EXPECT_EQ(status_of(exchange), 503U);
+  exchange.body_share.reset();
   EXPECT_EQ(budget.used(), 0U);
-  GivenBody smaller({R"({"a": ")" + std::string(50, 'x'), "\"}"});
+  GivenBody smaller({R"({"a": ")" + std::string(100, 'x'), "\"}"});
   smaller.bodies = &budget;
   EXPECT_EQ(status_of(smaller), 200U);
+}
+
+TEST(JsonBodies, KeepTheirShareAfterTheyWereRead) {
+  BodyBudget budget({.all = 200, .per_key = 200, .small = 10});
+  GivenBody first({R"({"a": ")" + std::string(100, 'x') + "\"}"});
+  GivenBody second({R"({"a": ")" + std::string(100, 'x') + "\"}"});
+  first.bodies = second.bodies = &budget;
+  EXPECT_EQ(status_of(first), 200U);
+  EXPECT_GE(budget.used(), 100U);
+  EXPECT_EQ(status_of(second), 503U);
+  first.body_share.reset();
+  GivenBody third({R"({"a": ")" + std::string(100, 'x') + "\"}"});
+  third.bodies = &budget;
+  EXPECT_EQ(status_of(third), 200U);
+}
+
+TEST(JsonBodies, CountForWhatTheyBecome) {
+  BodyBudget budget({.all = 1'000, .per_key = 1'000, .small = 10});
+  std::string zeros = "{\"a\": [0";
+  for (int i = 0; i < 100; ++i) zeros += ",0";
+  GivenBody exchange({zeros + "]}"});
+  exchange.bodies = &budget;
+  EXPECT_EQ(status_of(exchange), 503U);
 }
 
 TEST(JsonBodies, MayNotBecomeManyTimesLarger) {

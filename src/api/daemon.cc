@@ -78,6 +78,7 @@ net::awaitable<void> Daemon::handle(HttpExchange& exchange) {
     handled = std::unexpected(ApiError{.message = "The daemon failed to answer this; its log has the reason.",
                                        .hint = "Report it with the request id."});
   }
+  exchange.body_share.reset();  // nothing is left of the body
   if (!handled) {
     const unsigned failed = handled.error().status;
     if (failed == 500) {

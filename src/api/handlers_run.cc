@@ -185,7 +185,6 @@ net::awaitable<Handled> answer_run(Request& request, std::shared_ptr<LiveRun> ru
 
 namespace {
 
-// The body is gone before the run waits for a place.
 net::awaitable<Api<OneShotAsked>> read_run(Request& request) {
   const auto& settings = request.daemon.settings;
   HUTCH_API_TRY(const auto body, co_await read_json(request.exchange, settings.most_body));
@@ -198,6 +197,7 @@ net::awaitable<Handled> post_run(Request& request) {
   Daemon& daemon = request.daemon;
   HUTCH_API_CHECK(request.only({}));
   HUTCH_API_TRY(auto asked, co_await read_run(request));
+  request.exchange.body_share.reset();  // the body is gone before the run waits for a place
   HUTCH_API_CHECK(daemon.may_run(request.caller));
   std::string digest;
   const auto format = parse_accept(request.exchange.request().header("accept"));

@@ -145,12 +145,22 @@ net::awaitable<Handled> delete_session(Request& request) {
   co_return Handled{};
 }
 
+namespace {
+
+net::awaitable<Api<CellAsked>> read_session_run(Request& request) {
+  const auto& settings = request.daemon.settings;
+  HUTCH_API_TRY(const auto body, co_await read_json(request.exchange, settings.most_body));
+  co_return read_cell(body, settings);
+}
+
+}  // namespace
+
 net::awaitable<Handled> post_session_run(Request& request) {
   Daemon& daemon = request.daemon;
   HUTCH_API_CHECK(request.only({}));
   HUTCH_API_TRY(const auto session, find_session(request));
-  HUTCH_API_TRY(const auto body, co_await read_json(request.exchange, daemon.settings.most_body));
-  HUTCH_API_TRY(auto asked, read_cell(body, daemon.settings));
+  HUTCH_API_TRY(auto asked, co_await read_session_run(request));
+  request.exchange.body_share.reset();  // the body is gone before the run waits for its turn
   HUTCH_API_CHECK(daemon.may_run(request.caller));
   if (session->state() == SessionState::ended) co_return std::unexpected(session_missing());
   auto run = daemon.hub.run_in(*session, std::move(asked.task));

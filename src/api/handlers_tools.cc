@@ -22,6 +22,12 @@ std::vector<std::string> split(const std::string& list) {
   return names;
 }
 
+// The body itself is gone before the tool works.
+net::awaitable<Api<CallAsked>> read_tool_call(Request& request) {
+  HUTCH_API_TRY(const auto body, co_await read_json(request.exchange, request.daemon.settings.most_body));
+  co_return read_call(body);
+}
+
 }  // namespace
 
 net::awaitable<Handled> list_tools(Request& request) {
@@ -38,8 +44,7 @@ net::awaitable<Handled> list_tools(Request& request) {
 net::awaitable<Handled> post_tool_call(Request& request) {
   Daemon& daemon = request.daemon;
   HUTCH_API_CHECK(request.only({}));
-  HUTCH_API_TRY(const auto body, co_await read_json(request.exchange, daemon.settings.most_body));
-  HUTCH_API_TRY(auto asked, read_call(body));
+  HUTCH_API_TRY(const auto asked, co_await read_tool_call(request));
   const Tool* tool = daemon.tools.find(asked.name);
   if (tool == nullptr) {  // a model invents names: it is told, and the conversation goes on
     const auto unknown = choose_tools(daemon.tools, {asked.name});

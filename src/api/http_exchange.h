@@ -85,8 +85,11 @@ class HttpExchange {
   std::string request_id;
   std::string key_id;            // of whoever asks, once that is known
   BodyBudget* bodies = nullptr;  // which its body takes part in; outlives it
-  unsigned status = 0;           // that was sent
-  Headers extra;                 // that every answer carries
+  // What the body takes of that. Given back when the handler has returned; before, by one that needs nothing of the
+  // body any more and has nothing left of it.
+  std::optional<BodyBudget::Share> body_share;
+  unsigned status = 0;  // that was sent
+  Headers extra;        // that every answer carries
 };
 
 }  // namespace hutch

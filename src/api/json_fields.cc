@@ -124,7 +124,7 @@ ApiError no_memory() {
   return {.status = 503,
           .category = "capacity",
           .code = "no_slots",
-          .message = "Too many large bodies are being read.",
+          .message = "Too many large bodies are being dealt with.",
           .hint = "Put large data into files: PUT /v1/sessions/{session}/files/{path}.",
           .retry_after = std::chrono::seconds(1)};
 }
@@ -145,7 +145,7 @@ net::awaitable<Api<std::string>> read_json_text(HttpExchange& exchange, std::siz
   const std::string larger = "The body is larger than " + std::to_string(most) + " bytes.";
   if (request.length && *request.length > most) co_return std::unexpected(too_large(larger));
   const auto deadline = Clock::now() + kLongestBody;
-  BodyBudget::Share share(exchange.bodies, exchange.key_id);
+  auto& share = exchange.body_share.emplace(exchange.bodies, exchange.key_id);
   std::string body;
   for (;;) {
     const auto piece = co_await exchange.read_some();
@@ -156,9 +156,11 @@ net::awaitable<Api<std::string>> read_json_text(HttpExchange& exchange, std::siz
     if (Clock::now() > deadline) co_return std::unexpected(unreadable(BodyProblem::too_slow));
     body += *piece;
   }
-  if (count_json_values(body) > kMostJsonValues) {
+  const std::size_t values = count_json_values(body);
+  if (values > kMostJsonValues) {
     co_return std::unexpected(too_large("The body has more than " + std::to_string(kMostJsonValues) + " values."));
   }
+  if (!share.grow_to(body.size() + values * kBytesOfValue)) co_return std::unexpected(no_memory());
   co_return body;
 }
 

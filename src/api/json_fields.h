@@ -42,7 +42,8 @@ class JsonFields {
   std::optional<ApiError> problem_;
 };
 
-// The whole body, of at most `most` bytes and a bounded number of values, which says that it is JSON.
+// The whole body, of at most `most` bytes and a bounded number of values, which says that it is JSON. Its share of the
+// budget stays with the exchange.
 net::awaitable<Api<std::string>> read_json_text(HttpExchange& exchange, std::size_t most);
 // The whole body as one JSON object, at most `most` bytes and this deep.
 net::awaitable<Api<boost::json::object>> read_json(HttpExchange& exchange, std::size_t most, std::size_t depth = 32);
