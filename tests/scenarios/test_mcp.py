@@ -56,7 +56,22 @@ class ModernHttp(support.Scenario):
         for body, code in ((b"{", -32700), (b"", -32700), (b"[]", -32600), (b"1", -32600), (b"{}", -32600),
                            (b'{"jsonrpc":"2.0","id":null,"method":"ping"}', -32600), (b"[" * 100, -32700)):
             self.check_code(self.client.send("POST", body), 400, code)
-        self.check_code(self.client.send("POST", b"{}", {"Content-Type": "text/plain"}), 415, -32600)
+
+    def test_bodies_that_cannot_be_read_are_refused_as_everywhere(self) -> None:
+        for body, headers, status, code in ((b"{}", {"Content-Type": "text/plain"}, 415, "unsupported_media_type"),
+                                            (b"[" + b"0," * 2_000_000 + b"0]", {}, 413, "too_large")):
+            refused = self.client.send("POST", body, headers)
+            self.assertEqual((refused.status, refused.response["error"]["code"]), (status, code))
+
+    def test_only_calls_may_be_long(self) -> None:
+        long = {"padding": "x" * (1 << 20)}
+        for message in (modern_request("tools/list", long), modern_request("subscriptions/listen", long),
+                        request("initialize", {"protocolVersion": LEGACY, "capabilities": long}),
+                        {"jsonrpc": "2.0", "method": "notifications/initialized", "params": long}):
+            refused = self.client.post(message, mirrored(message))
+            self.assertEqual((refused.status, refused.response["error"]["code"]), (413, "too_large"), message["method"])
+        called = self.client.modern("tools/call", run_python("print(1)"), long).response["result"]
+        self.assertEqual(called["structuredContent"]["stdout"], "1\n")
 
     def test_headers_must_agree_with_the_message(self) -> None:
         message = modern_request("tools/call", run_python("1"))

@@ -50,7 +50,7 @@ struct Wishes {
 
 // What a legacy client has told us since it shook hands. Never anything about interpreters.
 struct LegacyState {
-  json::object capabilities;
+  Capabilities capabilities;
   std::size_t log_level = 1;  // info
   Wishes wishes{.tools = true, .prompts = true, .resources = true};
 };
@@ -66,7 +66,7 @@ struct Call {
   LegacyState* legacy = nullptr;  // null in the modern era
 
   [[nodiscard]] bool modern() const { return era == Era::modern; }
-  [[nodiscard]] const json::object& capabilities() const {
+  [[nodiscard]] const Capabilities& capabilities() const {
     return legacy != nullptr ? legacy->capabilities : meta.capabilities;
   }
   // Does nothing when the client does not want it.

@@ -11,6 +11,8 @@ namespace {
 
 constexpr std::string_view kEncoded = "=?base64?";
 constexpr std::size_t kLongestToken = 1'000;
+constexpr std::size_t kMostCapabilities = 64;
+constexpr std::size_t kLongestCapability = 100;
 
 // Methods whose target is mirrored into Mcp-Name, and where it is in the message.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kNamed{{{"tools/call", "name"},
@@ -49,6 +51,15 @@ json::array supported_versions() {
   json::array versions{kModernVersion};
   for (const auto version : kLegacyVersions) versions.emplace_back(version);
   return versions;
+}
+
+Capabilities names_of(const json::object& capabilities) {
+  Capabilities names;
+  for (const auto& field : capabilities) {
+    if (names.size() == kMostCapabilities) break;
+    if (field.key().size() <= kLongestCapability) names.emplace(field.key());
+  }
+  return names;
 }
 
 Era era_of_header(const std::optional<std::string>& version) {
@@ -113,7 +124,7 @@ Rpc<RequestMeta> read_modern_meta(const json::object& params) {
                                     .data = json::object{{"supported", supported_versions()}, {"requested", *version}},
                                     .http_status = 400});
   }
-  RequestMeta result{.capabilities = *capabilities, .progress_token = token_of(*meta)};
+  RequestMeta result{.capabilities = names_of(*capabilities), .progress_token = token_of(*meta)};
   if (const auto* level = meta->if_contains(kMetaLogLevel)) {
     result.log_level = level->is_string() ? log_level(std::string_view(level->get_string())) : std::nullopt;
     if (!result.log_level) return refuse(kInvalidParams, "Invalid params: there is no such log level", 400);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <set>
 #include <string>
 
 #include "api/mcp/message.h"
@@ -16,9 +17,14 @@ struct MirroredHeaders {
   std::optional<std::string> name;     // Mcp-Name
 };
 
+// What a client can take, by name; of what it says about each nothing is of use to us. It is kept for as long as the
+// client is, and so it is bounded: names that nobody knows are what is left out.
+using Capabilities = std::set<std::string, std::less<>>;
+Capabilities names_of(const json::object& capabilities);
+
 // What a request says about its sender, of either era.
 struct RequestMeta {
-  json::object capabilities;             // modern; a legacy client has told us when it shook hands
+  Capabilities capabilities;             // modern; a legacy client has told us when it shook hands
   std::optional<std::size_t> log_level;  // modern
   std::optional<json::value> progress_token;
 };

@@ -85,5 +85,12 @@ TEST(McpEra, ReadsTokensAndLogLevels) {
   EXPECT_FALSE(read_legacy_meta({{"_meta", {{"progressToken", 1.5}}}}).progress_token);
 }
 
+TEST(McpCapabilities, AreKeptByNameOnly) {
+  json::object given{{"sampling", {{"tools", json::object{}}}}, {std::string(10'000, 'x'), true}};
+  EXPECT_EQ(names_of(given), Capabilities{"sampling"});
+  for (int i = 0; i < 1'000; ++i) given["other" + std::to_string(i)] = json::object{};
+  EXPECT_EQ(names_of(given).size(), 64U);
+}
+
 }  // namespace
 }  // namespace hutch::mcp

@@ -9,7 +9,9 @@ namespace {
 
 constexpr auto kLook = std::chrono::milliseconds(200);
 constexpr auto kSilence = std::chrono::seconds(15);
-constexpr std::size_t kMostStreams = 4;  // of one legacy client
+constexpr auto kKeyLook = std::chrono::seconds(1);  // at whether the key still counts
+constexpr std::size_t kMostStreams = 4;             // of one legacy client
+constexpr std::size_t kLongestBesideCalls = 1U << 20;
 
 std::optional<std::string> header_of(const HttpRequest& request, std::string_view name) {
   const auto found = request.headers.find(name);
@@ -41,12 +43,18 @@ net::awaitable<void> answer_error(HttpExchange& exchange, const json::value& id,
   co_await answer_error(exchange, id, error, error.http_status);
 }
 
-net::awaitable<Rpc<std::string>> read_body(HttpExchange& exchange, std::uint64_t most) {
-  auto body = co_await read_json_text(exchange, most);
-  if (body) co_return std::move(*body);
-  const auto& error = body.error();
-  const bool refused = error.status == 413 || error.status == 415 || error.status == 503;
-  co_return refuse(refused ? kInvalidRequest : kParseError, error.message, error.status);
+// Only calls bring code and files; what is said beside them is short, and some of it is kept for long.
+bool is_too_long(const Message& message, std::size_t size) {
+  if (size <= kLongestBesideCalls || std::holds_alternative<RpcProblem>(message)) return false;
+  const auto* asked = std::get_if<RpcRequest>(&message);
+  return asked == nullptr || asked->method != "tools/call";
+}
+
+ApiError too_long() {
+  return {.status = 413,
+          .category = "invalid_request",
+          .code = "too_large",
+          .message = "A message that is no tools/call has at most " + std::to_string(kLongestBesideCalls) + " bytes."};
 }
 
 // What is wrong with the session that a legacy request names, if anything is.
@@ -113,13 +121,11 @@ HttpEndpoint::HttpEndpoint(Daemon& daemon) : server_(daemon, {}), sessions_(serv
 
 net::awaitable<Handled> HttpEndpoint::post(Request& request) {
   auto& exchange = request.exchange;
-  auto body = co_await read_body(exchange, request.daemon.settings.most_body);
-  if (!body) {
-    co_await answer_error(exchange, nullptr, body.error());
-    co_return Handled{};
-  }
-  Message message = decode_message(*body);
-  body->clear();
+  HUTCH_API_TRY(auto body, co_await read_json_text(exchange, request.daemon.settings.most_body));
+  Message message = decode_message(body);
+  const std::size_t size = body.size();
+  std::string().swap(body);  // clear() would keep its memory until the answer is over
+  if (is_too_long(message, size)) co_return std::unexpected(too_long());
   if (const auto* problem = std::get_if<RpcProblem>(&message)) {
     co_await answer_error(exchange, problem->id, problem->error);
   } else if (auto* asked = std::get_if<RpcRequest>(&message)) {
@@ -233,12 +239,16 @@ net::awaitable<void> HttpEndpoint::serve(Request& request, RpcRequest message, C
   Responder responder(request.exchange);
   TaskGroup tasks(executor);
   tasks.spawn(work(server_, std::move(message), call, outbox, reply));
+  auto next_look = Clock::now() + kKeyLook;
   for (;;) {
     while (auto text = outbox.take()) co_await responder.tell(*text);
     if (outbox.finished()) break;
     co_await outbox.wait_until(Clock::now() + kLook);
     co_await responder.keep_alive();
     if (modern && (!responder.there() || request.exchange.client_gone())) cancellation->cancel();
+    if (Clock::now() < next_look) continue;
+    if (!request.exchange.still_allowed()) cancellation->cancel();
+    next_look = Clock::now() + kKeyLook;
   }
   co_await tasks.join();
   if (cancellation->cancelled() || !reply) {

@@ -83,7 +83,7 @@ bool Server::offers(const Tool& tool, const Caller& caller) const {
 Rpc<json::object> Server::initialize(const json::object& params, LegacyState& state) {
   const auto asked = find_text(params, "protocolVersion");
   if (!asked) return refuse(kInvalidParams, "Invalid params: protocolVersion is missing");
-  if (const auto* given = find_object(params, "capabilities")) state.capabilities = *given;
+  if (const auto* given = find_object(params, "capabilities")) state.capabilities = names_of(*given);
   const std::string version = speaks_legacy(*asked) ? *asked : std::string(kLegacyVersions.front());
   return json::object{{"protocolVersion", version},
                       {"capabilities", capabilities()},
