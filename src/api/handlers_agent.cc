@@ -20,6 +20,7 @@ constexpr std::size_t kLongestQuestion = 1U << 20;
 constexpr std::size_t kMostFiles = 100;
 constexpr std::size_t kMostQueued = 8U << 20;  // bytes of events that nobody has read yet
 constexpr auto kLook = std::chrono::milliseconds(250);
+constexpr auto kKeyLook = std::chrono::seconds(1);  // at whether the key still counts
 constexpr auto kStillHere = std::chrono::seconds(15);
 
 // Puts what happens into lines, for whoever reads them.
@@ -171,8 +172,15 @@ net::awaitable<Handled> post_agent(Request& request) {
   bool reading = !streams || co_await request.exchange.begin(
                                  {.content_type = lines ? "application/x-ndjson" : "text/event-stream"}, std::nullopt);
   auto last_word = Clock::now();
+  auto next_look = Clock::now() + kKeyLook;
   while (!work->outcome || (streams && reading && !work->events.empty())) {
     if (!reading || request.exchange.client_gone() || daemon.stopping()) work->cancellation.cancel();
+    if (Clock::now() >= next_look) {
+      if (!request.exchange.still_allowed()) work->cancellation.cancel();
+      next_look = Clock::now() + kKeyLook;
+    }
+    // The model is asked when the files are in the session, which are what was left of the body.
+    if (work->events.last > 0) request.exchange.body_share.reset();
     if (streams && reading && !work->events.empty()) {
       reading = co_await request.exchange.write(work->events.take().in(format));
       last_word = Clock::now();

@@ -73,13 +73,26 @@ wire::Record record_of(const LiveRun& cell) {
   return record;
 }
 
+// Between two cells.
+Handled may_go_on(Request& request) {
+  Daemon& daemon = request.daemon;
+  if (!request.exchange.still_allowed()) {
+    return std::unexpected(ApiError{.status = 401,
+                                    .category = "unauthorized",
+                                    .code = "bad_token",
+                                    .message = "The key was revoked while its notebook ran."});
+  }
+  if (!daemon.stopping() && daemon.budget_used(request.caller.key) < 1) return {};
+  return daemon.may_run(request.caller);
+}
+
 // Nothing when every cell that could be run was; otherwise why the daemon would not go on.
 net::awaitable<Handled> run_cells(Request& request, Session& session, NotebookRun& run,
                                   std::optional<std::chrono::milliseconds> timeout) {
   Daemon& daemon = request.daemon;
   while (auto source = run.next()) {
-    if (run.cells_run() > 0 && (daemon.stopping() || daemon.budget_used(request.caller.key) >= 1)) {
-      HUTCH_API_CHECK(daemon.may_run(request.caller));
+    if (run.cells_run() > 0) {
+      HUTCH_API_CHECK(may_go_on(request));
     }
     auto cell = daemon.hub.run_in(session, {.what = {.code = std::move(*source)}, .timeout = timeout});
     if (!cell) co_return std::unexpected(from_error(cell.error()));

@@ -144,6 +144,11 @@ class EventReader:
             if line.startswith(b"data: "):
                 return json.loads(line[6:])
 
+    def until_the_end(self, within: float = 10) -> None:
+        """Fails when it does not end: there is a comment only every 15 seconds."""
+        self._connection.sock.settimeout(within)
+        self._answer.read()
+
     def __enter__(self) -> EventReader:
         return self
 

@@ -1,6 +1,9 @@
 """POST /v1/agent: a scripted model, real sandboxes, answers and events as documented."""
 from __future__ import annotations
 
+import json
+import threading
+
 import api_support
 import support
 from api_support import ApiScenario
@@ -9,13 +12,24 @@ from model_server import ModelServer, call, results_of, say
 KEY = "sk-daemon-6f5e4d3c2b1a"
 CODE = "print(sum(int(line) for line in open('numbers.txt')))"
 
+SLOWLY = "Take your time."
+
 model: ModelServer
+time_is_over = threading.Event()  # for a model that was told to take it
+
+
+def think(request: dict) -> dict:
+    results = results_of(request)
+    if not results:
+        return call(CODE)
+    if SLOWLY in json.dumps(request["messages"]):
+        time_is_over.wait(api_support.PATIENCE)
+    return say("It is " + results[-1])
 
 
 def setUpModule() -> None:
     global model
-    model = ModelServer([call(CODE), lambda request: say("It is " + results_of(request)[-1])], "anthropic", key=KEY,
-                        repeat=True)
+    model = ModelServer([think], "anthropic", key=KEY, repeat=True)
     model.__enter__()
     api_support.begin(env={"ANTHROPIC_API_KEY": KEY, "HUTCH_AGENT_BASE_URL": model.url, "HUTCH_AGENT_MODEL": "scripted"})
 
@@ -58,6 +72,19 @@ class Agent(ApiScenario):
         with self.api.stream("POST", "/v1/agent", self.QUESTION) as events:
             next(events)
         self.assertTrue(support.settle(lambda: not self.api.get("/v1/sessions").json["sessions"], 10))
+
+
+    def test_the_agent_of_a_revoked_key_stops(self):
+        self.addCleanup(time_is_over.set)
+        other = api_support.server.new_client("asking")
+        key_id = other.get("/v1/usage").json["key"]["id"]
+        asked = {**self.QUESTION, "question": SLOWLY}
+        with other.stream("POST", "/v1/agent", asked, timeout=10) as events:
+            self.assertIn("tool_result", (event["type"] for event in events))
+            done = support.home.call("key", "--data", api_support.server.data, "revoke", key_id)
+            self.assertEqual(done.code, 0)
+            last = list(events)[-1]
+        self.assertEqual((last["type"], last["result"]["stopped_because"]), ("done", "cancelled"))
 
 
 class Unconfigured(ApiScenario):

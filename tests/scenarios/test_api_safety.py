@@ -1,6 +1,7 @@
 """Strangers, other tenants, pages and malformed requests: what each of them gets."""
 from __future__ import annotations
 
+import concurrent.futures
 import contextlib
 import json
 import os
@@ -11,6 +12,7 @@ import time
 import api_support
 import support
 from api_support import ApiScenario, Client, Server
+from mcp_client import EventReader, HttpClient, mirrored, modern_request
 
 DEADLINE = 1  # seconds for the headers
 ORIGIN = "https://page.example"
@@ -115,6 +117,10 @@ class Keys(SafetyScenario):
             events = open_ones.enter_context(other.stream("GET", session.at + "/events"))
             changes = open_ones.enter_context(other.stream("GET", session.at + "/files?watch=true",
                                                            accept="application/x-ndjson"))
+            message = modern_request("subscriptions/listen", {"notifications": {"toolsListChanged": True}})
+            listening = open_ones.enter_context(EventReader(HttpClient(other.key), "POST", json.dumps(message).encode(),
+                                                            mirrored(message)))
+            self.assertEqual(listening.next()["method"], "notifications/subscriptions/acknowledged")
             asking.send({"type": "ping"})
             asking.until("pong")
             key_id = other.get("/v1/usage").json["key"]["id"]
@@ -126,7 +132,21 @@ class Keys(SafetyScenario):
                 self.assertEqual(frame[1][:2], (1008).to_bytes(2, "big"))
             for stream in (events, changes):
                 list(stream)  # to its end
+            listening.until_the_end()
         # There is nobody left who could end the session.
+
+    def test_a_notebook_of_a_revoked_key_ends_before_its_next_cell(self):
+        other = self.server.new_client("reading")
+        key_id = other.get("/v1/usage").json["key"]["id"]
+        cell = {"cell_type": "code", "execution_count": None, "metadata": {}, "outputs": [],
+                "source": "import time; time.sleep(.5)"}
+        notebook = {"cells": [cell] * 80, "metadata": {}, "nbformat": 4, "nbformat_minor": 4}
+        with concurrent.futures.ThreadPoolExecutor(1) as threads:
+            asked = threads.submit(other.call, "POST", "/v1/notebooks/run", {"notebook": notebook, "template": "bare"},
+                                   timeout=90)
+            self.assertTrue(support.settle(lambda: other.get("/v1/runs").json["runs"]))
+            self.assertEqual(support.home.call("key", "--data", self.server.data, "revoke", key_id).code, 0)
+            self.check_error(asked.result(), 401, "unauthorized", "bad_token", "while its notebook ran")
 
     def test_a_rotated_key_is_replaced_by_another(self):
         old = self.server.new_client("rotating", "--runs-per-minute", "7")
