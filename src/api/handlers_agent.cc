@@ -126,12 +126,27 @@ std::string answer_text(AgentOutcome outcome) {
   return json_text(answer);
 }
 
-ApiError not_configured(const Error& error) {
+ApiError not_configured() {
   return {.status = 404,
           .category = "unavailable",
           .code = "agent_not_configured",
-          .message = "This daemon has no model to ask: " + error.message + ".",
+          .message = "This daemon has no model to ask.",
           .hint = "The operator gives it one: agent.model or agent.key_file, and agent.base_url."};
+}
+
+// A key in the environment is for its owner's own questions; who answers those of every key is said in so many words.
+// What is wrong with that may name files of the host: it is for the log.
+Api<ModelSettings> offered_model(const ServeSettings& settings) {
+  if (settings.agent_model.empty() && settings.agent_key_file.empty()) return std::unexpected(not_configured());
+  auto model = find_model(settings);
+  if (model) return std::move(*model);
+  log::error("no model for agents", {{"error", model.error().message}});
+  return std::unexpected(not_configured());
+}
+
+net::awaitable<Api<AgentAsked>> read_question(Request& request, ModelSettings& model) {
+  HUTCH_API_TRY(const auto body, co_await read_json(request.exchange, request.daemon.settings.most_body));
+  co_return read_asked(body, model);
 }
 
 }  // namespace
@@ -139,14 +154,8 @@ ApiError not_configured(const Error& error) {
 net::awaitable<Handled> post_agent(Request& request) {
   Daemon& daemon = request.daemon;
   HUTCH_API_CHECK(request.only({}));
-  HUTCH_API_TRY(const auto body, co_await read_json(request.exchange, daemon.settings.most_body));
-  // A key in the environment is for its owner's own questions; who answers those of every key is said in so many words.
-  const auto& settings = daemon.settings;
-  const bool offered = !settings.agent_model.empty() || !settings.agent_key_file.empty();
-  auto model =
-      offered ? find_model(settings) : Result<ModelSettings>(make_error(ErrorCode::not_found, "none is configured"));
-  if (!model) co_return std::unexpected(not_configured(model.error()));
-  HUTCH_API_TRY(auto asked, read_asked(body, *model));
+  HUTCH_API_TRY(auto model, offered_model(daemon.settings));
+  HUTCH_API_TRY(auto asked, co_await read_question(request, model));
   HUTCH_API_CHECK(daemon.may_run(request.caller));
   daemon.audit(request.caller.key.id, "agent_asked", "");
 
@@ -163,7 +172,7 @@ net::awaitable<Handled> post_agent(Request& request) {
         shared->outcome = co_await run_agent(at, std::move(caller), std::move(how), std::move(what), shared->events,
                                              shared->cancellation);
         shared->events.news.set();
-      }(daemon, request.caller, std::move(*model), std::move(asked), work),
+      }(daemon, request.caller, std::move(model), std::move(asked), work),
       net::detached);
 
   const auto format = parse_accept(request.exchange.request().header("accept"));

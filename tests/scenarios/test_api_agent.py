@@ -73,7 +73,6 @@ class Agent(ApiScenario):
             next(events)
         self.assertTrue(support.settle(lambda: not self.api.get("/v1/sessions").json["sessions"], 10))
 
-
     def test_the_agent_of_a_revoked_key_stops(self):
         self.addCleanup(time_is_over.set)
         other = api_support.server.new_client("asking")
@@ -97,6 +96,16 @@ class Unconfigured(ApiScenario):
             self.assertEqual(error["code"], "agent_not_configured")
         finally:
             server.stop()
+
+    def test_where_its_key_should_have_been_is_for_the_log(self):
+        home = support.Home()
+        self.addCleanup(home.close)
+        server = api_support.Server(home, env={"HUTCH_AGENT_KEY_FILE": "/nowhere/model.key"}).start()
+        self.addCleanup(server.kill)
+        error = server.client().post("/v1/agent", {"question": "x"}, 404).json["error"]
+        self.assertEqual((error["code"], "nowhere" in json.dumps(error)), ("agent_not_configured", False))
+        with open(server.data + ".log") as log:
+            self.assertIn("/nowhere/model.key", log.read())
 
 
 
