@@ -15,6 +15,8 @@ namespace {
 namespace json = boost::json;
 
 constexpr auto kLook = std::chrono::seconds(2);  // at whether the key still counts
+constexpr std::size_t kMostValues = 50'000;      // of a message; whoever has more to say sends a body, which is counted
+constexpr std::size_t kDeepestMessage = 32;
 constexpr const char* kRevoked = "the key was revoked";
 
 // Shared by the two directions; whichever ends first ends the other.
@@ -113,6 +115,22 @@ std::optional<std::string> obey(Request& request, Session& session, const json::
   return json_text(json::object{{"type", "accepted"}, {"id", id}, {"run", (*run)->identity().id}});
 }
 
+// The same for the text as it came. Nothing of that is left when the client is told, who may take long to hear it.
+std::optional<std::string> obey_text(Request& request, Session& session, std::string text) {
+  if (count_json_values(text) > kMostValues) {
+    const std::string most = std::to_string(kMostValues);
+    return refusal(request, nullptr, bad_request("A message has at most " + most + " values.", {}, "too_large"));
+  }
+  boost::system::error_code failed;
+  json::parse_options options;
+  options.max_depth = kDeepestMessage;
+  const auto message = json::parse(text, failed, {}, options);
+  if (failed || !message.is_object()) {
+    return refusal(request, nullptr, bad_request("A message must be a JSON object.", {}, "bad_json"));
+  }
+  return obey(request, session, message.get_object());
+}
+
 }  // namespace
 
 net::awaitable<Handled> attach_session(Request& request) {
@@ -129,26 +147,18 @@ net::awaitable<Handled> attach_session(Request& request) {
   if (!attached->socket) co_return Handled{};
   net::co_spawn(request.daemon.engine.executor(), tell_events(attached, asked), net::detached);
   while (!attached->over) {
-    const auto text = co_await attached->socket->receive();
+    auto text = co_await attached->socket->receive();
     if (!text) break;
     if (!attached->still_known()) {
       co_await attached->socket->refuse(kRevoked);
       break;
     }
     attached->session->touch();
-    boost::system::error_code failed;
-    json::parse_options options;
-    options.max_depth = 32;
-    const auto message = json::parse(*text, failed, {}, options);
-    std::optional<std::string> reply;
-    if (failed || !message.is_object()) {
-      reply = refusal(request, nullptr, bad_request("A message must be a JSON object.", {}, "bad_json"));
-    } else {
-      reply = obey(request, *attached->session, message.get_object());
-    }
+    auto reply = obey_text(request, *attached->session, std::move(*text));
     if (reply && !co_await attached->socket->send(std::move(*reply))) break;
   }
   attached->over = true;
+  attached->socket->close();  // an event that nobody reads must not keep it: its place is free from here on
   attached->session->events().wake();
   co_return Handled{};
 }

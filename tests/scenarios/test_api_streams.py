@@ -281,8 +281,22 @@ class Sockets(ApiScenario):
             for text in (b"{", b"[]", b"\"x\"", b"[" * 10000):
                 socket.send_frame(1, text)
                 self.assertEqual(socket.until("error")[-1]["error"]["category"], "invalid_request")
+            socket.send_frame(1, b'{"type": "ping", "id": [0' + b",0" * 50_000 + b"]}")
+            self.assertEqual(socket.until("error")[-1]["error"]["code"], "too_large")
             socket.send({"type": "ping"})
             socket.until("pong")
+
+    def test_a_socket_that_nobody_reads_goes_with_its_place(self):
+        def connected() -> int:  # to the daemon's Unix socket, whose buffers are small
+            with open("/proc/net/unix") as file:
+                lines = [line.split() for line in file if line.rstrip().endswith(" " + api_support.server.socket)]
+            return sum(line[5] == "03" for line in lines)
+
+        with api_support.server.client(unix=True).socket_to(self.session.at + "/stream") as socket:
+            self.assertEqual(connected(), 1)
+            self.session.run("print('x' * (1 << 20))")
+            socket.send_frame(2, b"ends it")
+            self.assertTrue(support.settle(lambda: connected() == 0))
 
     def test_frames_that_are_too_large_or_broken_end_the_socket_only(self):
         for kind, data in ((1, b" " * ((1 << 20) + 1)), (1, b"\xff\xfe"), (2, b"binary"), (11, b"")):
