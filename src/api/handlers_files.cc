@@ -27,6 +27,7 @@ namespace json = boost::json;
 
 constexpr std::uint32_t kMostUnpacked = 10'000;
 constexpr Clock::duration kWatchInterval = std::chrono::milliseconds(250);
+constexpr Clock::duration kLongestWatchInterval = std::chrono::seconds(2);
 constexpr int kWatchPause = 10;   // times what the last look took: large directories are looked at less often
 constexpr long kMostWatches = 8;  // of a key at once
 
@@ -138,13 +139,15 @@ net::awaitable<Handled> watch(Request& request, std::shared_ptr<Session> session
   FileStamps known;
   Clock::duration look_took{};
   const auto look = [&](Session& at) -> net::awaitable<Collection> {
-    const auto began = Clock::now();
     const UniqueFd workspace = at.share_workspace();
-    auto changed = co_await request.daemon.engine.workers().run(
-        Workers::owner_of(request.caller.key.id),
-        [&workspace, &known] { return collect_changes(workspace.get(), known, Look::stamps, Bytes{0}); });
-    look_took = Clock::now() - began;
-    co_return changed;
+    // Timed over there: how long a thread had other things to do says nothing about this directory.
+    co_return co_await request.daemon.engine.workers().run(
+        Workers::owner_of(request.caller.key.id), [&workspace, &known, &look_took] {
+          const auto began = Clock::now();
+          auto changed = collect_changes(workspace.get(), known, Look::stamps, Bytes{0});
+          look_took = Clock::now() - began;
+          return changed;
+        });
   };
   co_await look(*session);
   net::steady_timer timer(request.daemon.engine.executor());
@@ -156,7 +159,7 @@ net::awaitable<Handled> watch(Request& request, std::shared_ptr<Session> session
       co_await request.exchange.write(events ? "id: 0\nevent: watching\ndata: " + hello + "\n\n" : hello + "\n");
   while (open && session->has_sandbox() && !request.daemon.stopping() && !request.exchange.client_gone() &&
          request.exchange.still_allowed()) {
-    timer.expires_after(std::max(kWatchInterval, kWatchPause * look_took));
+    timer.expires_after(std::clamp(kWatchPause * look_took, kWatchInterval, kLongestWatchInterval));
     co_await timer.async_wait(net::redirect_error(net::use_awaitable, ignored));
     session->touch();
     std::string text;
