@@ -66,6 +66,14 @@ ApiError session_missing() {
           .hint = "It may have expired. Make a new one with POST /v1/sessions."};
 }
 
+ApiError shutting_down() {
+  return {.status = 503,
+          .category = "capacity",
+          .code = "shutting_down",
+          .message = "The daemon is stopping.",
+          .retry_after = std::chrono::seconds(2)};
+}
+
 ApiError run_missing() {
   return {.status = 404,
           .category = "run_not_found",

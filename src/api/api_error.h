@@ -26,6 +26,7 @@ using Handled = Api<void>;
 
 ApiError bad_request(std::string message, std::string hint = {}, std::string code = "bad_arguments");
 ApiError session_missing();
+ApiError shutting_down();
 ApiError run_missing();
 ApiError file_error(unsigned status, std::string code, std::string message);
 // Why a run or a session could not be started; words about the host stay in the log.

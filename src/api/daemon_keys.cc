@@ -98,13 +98,7 @@ Handled Daemon::may_spend(const Caller& caller) {
 }
 
 Handled Daemon::may_run(const Caller& caller) {
-  if (stopping_) {
-    return std::unexpected(ApiError{.status = 503,
-                                    .category = "capacity",
-                                    .code = "shutting_down",
-                                    .message = "The daemon is stopping.",
-                                    .retry_after = std::chrono::seconds(2)});
-  }
+  if (stopping_) return std::unexpected(shutting_down());
   if (const auto full = engine.refusal()) return std::unexpected(from_failure(*full));
   const auto& limits = caller.key.limits;
   const std::uint32_t most_at_once = limits.concurrent_runs.value_or(settings.concurrent_runs);

@@ -22,6 +22,10 @@ wire::RunMode usual_mode_of(Daemon& daemon, const std::string& template_name) {
   return found != templates.end() ? usual_mode(*found) : wire::RunMode::shell;
 }
 
+ApiError not_opened(const Daemon& daemon, const Session& session, const StartFailure& failure) {
+  return session.state() == SessionState::ended ? session_over(daemon) : from_failure(failure);
+}
+
 }  // namespace
 
 Api<std::shared_ptr<Session>> find_session(Daemon& daemon, const Caller& caller, const std::string& id) {
@@ -39,7 +43,9 @@ Api<std::shared_ptr<Session>> find_session(Daemon& daemon, const Caller& caller,
 net::awaitable<Api<std::shared_ptr<Session>>> open_session(Daemon& daemon, const Caller& caller, std::string id) {
   HUTCH_API_TRY(auto session, find_session(daemon, caller, id));
   if (session->has_sandbox() && !session->opening()) co_return session;
-  if (auto opened = co_await session->open(); !opened) co_return std::unexpected(from_failure(opened.error()));
+  if (auto opened = co_await session->open(); !opened) {
+    co_return std::unexpected(not_opened(daemon, *session, opened.error()));
+  }
   co_return session;
 }
 
@@ -60,7 +66,7 @@ net::awaitable<Api<std::shared_ptr<Session>>> start_session(Daemon& daemon, cons
   if (!asked.mode_given) how.mode = usual_mode_of(daemon, how.template_name);
   auto session = daemon.hub.add_session(std::move(how));
   if (auto opened = co_await session->open(); !opened) {
-    const ApiError error = from_failure(opened.error());
+    const ApiError error = not_opened(daemon, *session, opened.error());
     if (error.status >= 500) log::error("session not started", {{"error", opened.error().error.message}});
     co_await daemon.hub.end_session(session, "it could not be started");
     co_return std::unexpected(error);
@@ -121,6 +127,7 @@ net::awaitable<Handled> change_session(Request& request) {
   HUTCH_API_TRY(const auto session, find_session(request));
   HUTCH_API_TRY(const auto body, co_await read_json(request.exchange, 64U << 10));
   HUTCH_API_TRY(auto change, read_session_change(body));
+  if (session->state() == SessionState::ended) co_return std::unexpected(session_over(request.daemon));
   auto& settings = session->settings();
   if (change.name) settings.name = std::move(*change.name);
   if (change.labels) settings.labels = std::move(*change.labels);
@@ -162,7 +169,7 @@ net::awaitable<Handled> post_session_run(Request& request) {
   HUTCH_API_TRY(auto asked, co_await read_session_run(request));
   request.exchange.body_share.reset();  // the body is gone before the run waits for its turn
   HUTCH_API_CHECK(daemon.may_run(request.caller));
-  if (session->state() == SessionState::ended) co_return std::unexpected(session_missing());
+  if (session->state() == SessionState::ended) co_return std::unexpected(session_over(daemon));
   auto run = daemon.hub.run_in(*session, std::move(asked.task));
   if (!run) co_return std::unexpected(from_error(run.error()));
   co_return co_await answer_run(request, *run, asked.wait);
@@ -190,8 +197,7 @@ net::awaitable<Handled> restart_session(Request& request) {
   HUTCH_API_CHECK(request.only({}));
   HUTCH_API_TRY(const auto session, find_session(request));
   if (auto restarted = co_await session->restart(); !restarted) {
-    if (session->state() == SessionState::ended) co_return std::unexpected(session_missing());
-    co_return std::unexpected(from_failure(restarted.error()));
+    co_return std::unexpected(not_opened(request.daemon, *session, restarted.error()));
   }
   co_await request.exchange.answer({.body = json_text(session_object(*session))});
   co_return Handled{};

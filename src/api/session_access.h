@@ -16,6 +16,9 @@ net::awaitable<Api<std::shared_ptr<Session>>> open_session(Daemon& daemon, const
 // A new one with a sandbox, within the key's limits.
 net::awaitable<Api<std::shared_ptr<Session>>> start_session(Daemon& daemon, const Caller& caller, SessionAsked asked);
 
+// Of one that ended while the request was on its way: it was deleted or expired, or everything ends.
+inline ApiError session_over(const Daemon& daemon) { return daemon.stopping() ? shutting_down() : session_missing(); }
+
 // Of the session that the path begins with.
 inline Api<std::shared_ptr<Session>> find_session(Request& request) {
   return find_session(request.daemon, request.caller, request.parameters[0]);

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import datetime
+import socket
 
 import api_support
 import support
@@ -36,6 +37,19 @@ class InSession(ApiScenario):
 
 
 class Life(InSession):
+    def test_a_change_that_comes_after_the_end_finds_no_session(self):
+        server = api_support.server
+        session = self.open()
+        head = ("PATCH %s HTTP/1.1\r\nHost: localhost\r\nX-API-Key: %s\r\nContent-Type: application/json\r\n"
+                "Content-Length: 12\r\nConnection: close\r\nExpect: 100-continue\r\n\r\n" % (session.at, server.key))
+        with socket.create_connection((server.host, server.port), timeout=api_support.PATIENCE) as connection:
+            connection.sendall(head.encode())
+            with connection.makefile("rb") as answer:
+                self.assertIn(b" 100 ", answer.readline())  # it has found its session, and waits for the rest
+                self.api.delete(session.at)
+                connection.sendall(b'{"ttl": 600}')
+                self.assertIn(b"HTTP/1.1 404 ", answer.read())
+
     def test_variables_and_files_live_on(self):
         session = self.open()
         first = session.run("x = 41\nopen('note.txt', 'w').write('kept')")
