@@ -5,6 +5,7 @@
 #include "api/json_text.h"
 #include "api/run_request.h"
 #include "api/session_access.h"
+#include "base/log.h"
 #include "base/utf8.h"
 
 namespace hutch {
@@ -32,14 +33,19 @@ ApiError no_answer(std::string_view message) {
           .hint = "An object of the program may be to blame; the session goes on."};
 }
 
+ApiError not_asked(const Daemon& daemon, const Session& session, const Error& error) {
+  if (session.state() == SessionState::ended) return session_over(daemon);
+  if (error.code == ErrorCode::limit || error.code == ErrorCode::disconnected) return busy(error);
+  if (error.code == ErrorCode::timed_out) return no_answer("it took too long");
+  log::error("session could not be asked", {{"session", session.settings().id}, {"error", error.message}});
+  return from_error(error);
+}
+
 net::awaitable<Api<json::object>> ask(Request& request, wire::Ask question) {
   HUTCH_API_TRY(const auto session, find_session(request));
   HUTCH_API_CHECK(request.daemon.may_spend(request.caller));  // objects of the program answer
   const auto answer = co_await session->ask(std::move(question));
-  if (!answer) {
-    if (answer.error().code == ErrorCode::timed_out) co_return std::unexpected(no_answer("it took too long"));
-    co_return std::unexpected(busy(answer.error()));
-  }
+  if (!answer) co_return std::unexpected(not_asked(request.daemon, *session, answer.error()));
   json::parse_options options;
   options.max_depth = kMostDepth;
   boost::system::error_code failed;

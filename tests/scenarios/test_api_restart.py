@@ -147,6 +147,8 @@ class Death(Restart):
         for _ in range(2):
             answer = session.client.call("POST", session.at + "/runs", {"code": "1"})
             self.assertEqual((answer.status, answer.error["code"]), (507, "disk_full"), answer)
+        answer = session.client.call("POST", session.at + "/complete", {"code": "pri"})
+        self.assertEqual((answer.status, answer.error["code"]), (507, "disk_full"), answer)
         self.assertGreater(os.path.getsize(saved), 40 << 20, "they stay what they are")
 
 
