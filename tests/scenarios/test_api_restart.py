@@ -367,8 +367,8 @@ class Busy(Restart):
         if processors < 2:
             support.missing("a second processor")
         ask = "import os; print(len(os.sched_getaffinity(0)))"
-        many = [self.client.launch("import time; time.sleep(.5)") for _ in range(6 * self.CORES)]
         other = self.server.new_client("other")
+        many = [self.client.launch("import time; time.sleep(1.5)") for _ in range(6 * self.CORES)]
         self.assertEqual(other.run(ask)["stdout"], "%d\n" % processors)
         late = self.client.launch(ask)
         with self.client.session() as session:
