@@ -158,6 +158,7 @@ CgroupHandle Cgroup::take_handle() {
   if (!handle) {  // nobody may stand back who could not be brought forward again
     handle.peak.reset();
     handle.idle.reset();
+    handle.threads.reset();
   }
   return handle;
 }
@@ -171,6 +172,11 @@ Result<std::uint64_t> CgroupHandle::read_cpu_us() const {
 Result<std::uint64_t> CgroupHandle::read_peak_memory() const {
   if (!peak) return no_group();
   return number_in(peak.get(), "");
+}
+
+Result<std::uint64_t> CgroupHandle::count_threads() const {
+  if (!threads) return no_group();
+  return number_in(threads.get(), "");
 }
 
 Result<CgroupHandle::Reading> CgroupHandle::read() const {

@@ -33,20 +33,21 @@ struct CgroupUsage {
   std::uint64_t process_limit_hits = 0;  // at least 1 when the rlimit refused, with knows_most_processes()
 };
 
-// What somebody may do who does not ask the keeper: read the two figures that every run ends with, and say who goes
-// first. False when default-constructed, and where the kernel has not all of it: then there may still be `cpu`, alone.
+// What somebody may do who does not ask the keeper: read the two figures that every run ends with, see how many there
+// are, and say who goes first. False when default-constructed, and where the kernel has not all of it: then there may still be `cpu`, alone.
 struct CgroupHandle {
   struct Reading {
     std::uint64_t cpu_us = 0;
     std::uint64_t peak_memory = 0;
   };
-  UniqueFd cpu, peak, idle;
+  UniqueFd cpu, peak, idle, threads;
   CgroupVersion version = CgroupVersion::v2;
-  explicit operator bool() const { return cpu && peak && idle; }
+  explicit operator bool() const { return cpu && peak && idle && threads; }
   bool stands_back = false;
   [[nodiscard]] Result<Reading> read() const;
   [[nodiscard]] Result<std::uint64_t> read_cpu_us() const;
   [[nodiscard]] Result<std::uint64_t> read_peak_memory() const;
+  [[nodiscard]] Result<std::uint64_t> count_threads() const;  // of all its processes
   void stand_back(bool back);  // behind everybody else who wants a processor, whatever their number
 };
 

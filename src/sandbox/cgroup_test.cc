@@ -118,6 +118,7 @@ void fill_as_kernel(int directory) {
         {"memory.oom.group", ""},
         {"memory.events", "low 0\noom 1\noom_kill 2\noom_group_kill 0\n"},
         {"pids.max", ""},
+        {"pids.current", "4\n"},
         {"pids.peak", "11\n"},
         {"pids.events", "max 3\n"},
         {"cgroup.kill", ""}});

@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <csignal>
 #include <utility>
@@ -13,9 +14,14 @@
 #include "wire/fd_passing.h"
 
 namespace hutch {
+namespace {
+
+constexpr auto kPatience = std::chrono::milliseconds(20);
+
+}  // namespace
 
 KeeperLink::KeeperLink(const net::any_io_executor& executor, KeeperHandle keeper)
-    : hello_(std::move(keeper.hello)), pid_(keeper.pid), socket_(executor, keeper.socket.release()) {}
+    : hello_(std::move(keeper.hello)), pid_(keeper.pid), socket_(executor, keeper.socket.release()), alarm_(executor) {}
 
 KeeperLink::~KeeperLink() {
   boost::system::error_code ignored;
@@ -63,7 +69,31 @@ void KeeperLink::wait_for_room() {
   });
 }
 
-Result<void> KeeperLink::start(const StartRequest& request) { return send(KeeperRequestKind::start, request); }
+Result<void> KeeperLink::start(const StartRequest& request) {
+  unanswered_.emplace(request.run, Clock::now());
+  await_answer();
+  return send(KeeperRequestKind::start, request);
+}
+
+// It is stuck when it has answered nothing for a while although somebody waits: then something holds it up, or its
+// zygote, and more often than not a lock of the kernel. As long as that lasts, everybody hears of it again and again.
+void KeeperLink::await_answer() {
+  if (std::exchange(alarmed_, true)) return;
+  alarm_.expires_after(kPatience);
+  alarm_.async_wait([this](const boost::system::error_code& cancelled) {
+    if (cancelled) return;
+    alarmed_ = false;
+    const auto late = Clock::now() - kPatience;
+    const auto waits = [late](const auto& start) { return start.second <= late; };
+    const bool stuck = answered_ <= late && std::ranges::any_of(unanswered_, waits);
+    if (stuck || std::exchange(stuck_, false)) {
+      stuck_ = stuck;
+      const auto runs = runs_;
+      for (const auto& [number, run] : runs) run->on_keeper_stuck(stuck);
+    }
+    if (!unanswered_.empty()) await_answer();
+  });
+}
 
 void KeeperLink::signal(std::uint64_t run, int number) {
   std::ignore = send(KeeperRequestKind::signal, SignalRequest{.run = run, .signal = number});
@@ -87,6 +117,7 @@ void KeeperLink::spare(const SpareRequest& request) {
 void KeeperLink::release(std::uint64_t run, Pace pace) {
   const bool leisurely = pace == Pace::leisurely;
   if (!lost_) (leisurely ? leisurely_ : dying_).insert(run);
+  unanswered_.erase(run);
   std::ignore = send(KeeperRequestKind::release, ReleaseRequest{.run = run, .leisurely = leisurely});
 }
 
@@ -115,6 +146,7 @@ net::awaitable<void> KeeperLink::listen() {
     dispatch(std::string_view(bytes).substr(0, static_cast<std::size_t>(got)), std::move(attached));
   }
   lost_ = true;
+  unanswered_.clear();
   dying_.clear();
   leisurely_.clear();
   for (auto* one : std::exchange(measuring_, {})) one->done.set();
@@ -124,7 +156,9 @@ net::awaitable<void> KeeperLink::listen() {
 
 void KeeperLink::dispatch(std::string_view packet, std::vector<UniqueFd> attached) {
   const auto payload = packet.substr(1);
+  answered_ = Clock::now();
   const auto find = [&](std::uint64_t run) -> KeeperListener* {
+    unanswered_.erase(run);
     const auto found = runs_.find(run);
     return found == runs_.end() ? nullptr : found->second;
   };

@@ -26,6 +26,8 @@ class KeeperListener {
   virtual void on_usage(const UsageNumbers& usage) = 0;
   virtual void on_limited() = 0;
   virtual void on_keeper_lost() = 0;
+  // It answers nobody, or does so again.
+  virtual void on_keeper_stuck(bool /*stuck*/) {}
 };
 
 class KeeperLink {
@@ -76,6 +78,7 @@ class KeeperLink {
   Result<void> send(KeeperRequestKind kind, const T& message);
   bool send_now(const std::string& packet);
   void wait_for_room();
+  void await_answer();
   void dispatch(std::string_view packet, std::vector<UniqueFd> attached);
 
   KeeperHello hello_;
@@ -84,7 +87,12 @@ class KeeperLink {
   std::map<std::uint64_t, KeeperListener*> runs_;
   std::set<std::uint64_t> dying_;
   std::set<std::uint64_t> leisurely_;
-  std::deque<std::string> waiting_;  // for room in the socket
+  std::deque<std::string> waiting_;                        // for room in the socket
+  std::map<std::uint64_t, Clock::time_point> unanswered_;  // starts
+  Clock::time_point answered_;
+  net::steady_timer alarm_;
+  bool alarmed_ = false;
+  bool stuck_ = false;
   struct Measuring {
     Event done;
     std::uint64_t ns = 0;

@@ -141,6 +141,7 @@ class Run final : public KeeperListener, public std::enable_shared_from_this<Run
   void on_usage(const UsageNumbers& usage) override;
   void on_limited() override { limited_.set(); }
   void on_keeper_lost() override;
+  void on_keeper_stuck(bool stuck) override;
 
   net::awaitable<void> live();
   void close_up();
@@ -247,6 +248,7 @@ class Run final : public KeeperListener, public std::enable_shared_from_this<Run
   bool cell_timed_out_ = false;       // and was interrupted
   Limits limits_now_ = spec_.limits;  // of the latest cell
   Place place_ = Place::anywhere;     // as long as processors are spared
+  bool came_forward_ = false;         // because the keeper was stuck
   std::pair<std::uint64_t, Place> told_place_{0, Place::anywhere};
   Clock::time_point cell_arrived_;
   Clock::time_point cell_began_;

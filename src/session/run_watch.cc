@@ -11,6 +11,7 @@ constexpr auto kWeakerInterval = std::chrono::milliseconds(20);
 constexpr auto kShortestInterval = std::chrono::milliseconds(10);
 constexpr auto kQuickly = std::chrono::milliseconds(80);  // then it stands back behind those that begin
 constexpr std::uint64_t kMostDenials = 2'000;
+constexpr std::uint64_t kMany = 8;  // threads, with those of our own
 
 }  // namespace
 
@@ -52,6 +53,19 @@ void Run::lose_patience() {
   } else if (std::chrono::microseconds(used) > kQuickly / 4) {
     link_.cgroup.stand_back(true);
   }
+}
+
+// A lock of the kernel that has been waited for is kept for the one who waits. Forks and ends of processes take those
+// of the files that all map, so it may be kept for one of many processes, whose turn comes last of all; so theirs comes
+// now. Others who stand back would only be in the way.
+void Run::on_keeper_stuck(bool stuck) {
+  if (!stuck) {
+    if (std::exchange(came_forward_, false) && ended_ == Ended::by_itself) link_.cgroup.stand_back(true);
+    return;
+  }
+  if (!link_.cgroup.stands_back || link_.cgroup.count_threads().value_or(0) < kMany) return;
+  link_.cgroup.stand_back(false);
+  came_forward_ = true;
 }
 
 void Run::tell_place() {

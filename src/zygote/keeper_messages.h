@@ -222,7 +222,7 @@ struct StepDuration {
 
 // Attached: the workspace directory, the engine's ends of stdin, stdout, stderr and the control socket, and the files
 // of the control group's handle: all of them, the one that tells processor time, or none.
-inline constexpr std::size_t kStartedFds = 5, kHandleFds = 3;
+inline constexpr std::size_t kStartedFds = 5, kHandleFds = 4;
 struct StartedReply {
   std::uint64_t run = 0;
   bool shell_was_ready = false;  // only the fork was left to do

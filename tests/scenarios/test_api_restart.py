@@ -342,7 +342,7 @@ class Full(Restart):
 
 class Busy(Restart):
     CORES = os.cpu_count() or 1
-    environment = {"HUTCH_ENGINE_MAX_RUNNING": str(CORES + 1)}
+    environment = {"HUTCH_ENGINE_MAX_RUNNING": str(CORES + 1), "HUTCH_ENGINE_POOL_MAX": "0"}  # every start is on demand
 
     def standing_back(self) -> int:
         """How many sandboxes take only processors that nobody else wants."""
@@ -362,24 +362,48 @@ class Busy(Restart):
         self.assertTrue(support.settle(lambda: self.standing_back() == 0), "alone, it need not")
         self.client.post("/v1/runs/%s/cancel" % running[0], expect=202)
 
-    def test_the_many_leave_a_processor_to_who_asks_for_little(self):
+    def test_some_processors_are_spared_for_who_asks_for_little(self):
         processors = len(os.sched_getaffinity(0))
         if processors < 2:
             support.missing("a second processor")
+        every, spared = "%d\n" % processors, "%d\n" % max(processors // 4, 1)
         ask = "import os; print(len(os.sched_getaffinity(0)))"
+        stay = "import os, time\nend = time.monotonic() + 9\n" \
+               "while len(os.sched_getaffinity(0)) < %d and time.monotonic() < end: time.sleep(.01)\n" % processors + ask
         other = self.server.new_client("other")
-        many = [self.client.launch("import time; time.sleep(1.5)") for _ in range(6 * self.CORES)]
-        self.assertEqual(other.run(ask)["stdout"], "%d\n" % processors)
-        late = self.client.launch(ask)
-        with self.client.session() as session:
+        with self.client.session() as session, other.session() as few:
+            many = [self.client.launch("import time; time.sleep(1.5)") for _ in range(6 * self.CORES)]
+            self.assertEqual(other.run(ask)["stdout"], spared)
+            self.assertTrue(support.settle(lambda: few.run(ask)["stdout"] == spared), "it was made before")
+            self.assertEqual([few.run(stay)["stdout"], other.run(stay)["stdout"]], [every, every])
+            self.assertEqual(other.run(ask, limits={"cpu_percent": 200})["stdout"], every)
+            late = self.client.launch(ask)
             cell = session.run(ask, expect=202, wait_ms=0)["execution_id"]
             for run in (late, cell):
                 while (ended := self.client.get("/v1/runs/%s?wait_ms=100" % run).json)["status"] in ("queued", "running"):
-                    self.assertEqual(other.run(ask)["stdout"], "%d\n" % processors)
-                self.assertEqual(ended["stdout"], "%d\n" % (processors - 1))
+                    self.assertEqual(other.run(ask)["stdout"], spared)
+                self.assertEqual(ended["stdout"], "%d\n" % (processors - max(processors // 4, 1)))
             for run in many:
                 self.assertEqual(self.client.get("/v1/runs/%s?wait_ms=9000" % run).json["status"], "ok")
-            self.assertTrue(support.settle(lambda: session.run(ask)["stdout"] == "%d\n" % processors), "given back")
+            for one in (session, few):
+                self.assertTrue(support.settle(lambda: one.run(ask)["stdout"] == every), "given back")
+
+    def test_who_has_many_processes_comes_forward_while_the_keeper_is_stuck(self):
+        crowd = "import os, time\nfor _ in range(10):\n  if os.fork() == 0: time.sleep(60)\nwhile True: pass"
+        running = [self.client.launch(code) for code in [crowd] + (self.CORES + 1) * ["while True: pass"]]
+        self.assertTrue(support.settle(lambda: self.standing_back() == self.CORES + 1), self.standing_back())
+        pythons = [pid for pid, name in support.descendants(self.server.process.pid).items() if name.startswith("python")]
+        zygote = min(pythons)  # those that run were forked from it
+        os.kill(zygote, signal.SIGSTOP)
+        try:
+            other = self.server.new_client("other").launch("print(1)")
+            self.assertTrue(support.settle(lambda: self.standing_back() == self.CORES), self.standing_back())
+        finally:
+            os.kill(zygote, signal.SIGCONT)
+        self.assertTrue(support.settle(lambda: self.standing_back() == self.CORES + 1), self.standing_back())
+        self.assertEqual(self.client.get("/v1/runs/%s?wait_ms=0" % running[0]).json["status"], "running")
+        for run in running:
+            self.client.post("/v1/runs/%s/cancel" % run, expect=202)
 
 
 if __name__ == "__main__":
