@@ -34,7 +34,8 @@ struct CgroupUsage {
 };
 
 // What somebody may do who does not ask the keeper: read the two figures that every run ends with, see how many there
-// are, and say who goes first. False when default-constructed, and where the kernel has not all of it: then there may still be `cpu`, alone.
+// are, and say who goes first. False when default-constructed, and where the kernel has not all of it: then there may
+// still be `cpu`, alone.
 struct CgroupHandle {
   struct Reading {
     std::uint64_t cpu_us = 0;

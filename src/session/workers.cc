@@ -60,8 +60,8 @@ void Workers::stand_back() {
   [[maybe_unused]] thread_local const int lowered = ::nice(kBehind);
 }
 
-// A low priority is not enough: where the kernel shares the processors out by sessions it counts within the daemon only,
-// and a program that has just begun would wait behind whoever hashes the files of another.
+// A low priority is not enough: where the kernel shares the processors out by sessions it counts within the daemon
+// only, and a program that has just begun would wait behind whoever hashes the files of another.
 void Workers::choose_processors() const {
   thread_local Place mine = Place::anywhere;
   const Place place = kept_apart_ ? Place::others : Place::anywhere;
