@@ -368,8 +368,10 @@ class Busy(Restart):
             support.missing("a second processor")
         every, spared = "%d\n" % processors, "%d\n" % max(processors // 4, 1)
         ask = "import os; print(len(os.sched_getaffinity(0)))"
-        stay = "import os, time\nend = time.monotonic() + 9\n" \
-               "while len(os.sched_getaffinity(0)) < %d and time.monotonic() < end: time.sleep(.01)\n" % processors + ask
+        # A cell begins before it is moved.
+        wait = "import os, time\nend = time.monotonic() + 9\n" \
+               "while len(os.sched_getaffinity(0)) {0} {1} and time.monotonic() < end: time.sleep(.01)\n" + ask
+        stay, yield_some = (wait.format(operator, processors) for operator in ("<", "=="))
         other = self.server.new_client("other")
         with self.client.session() as session, other.session() as few:
             many = [self.client.launch("import time; time.sleep(1.5)") for _ in range(6 * self.CORES)]
@@ -378,7 +380,7 @@ class Busy(Restart):
             self.assertEqual([few.run(stay)["stdout"], other.run(stay)["stdout"]], [every, every])
             self.assertEqual(other.run(ask, limits={"cpu_percent": 200})["stdout"], every)
             late = self.client.launch(ask)
-            cell = session.run(ask, expect=202, wait_ms=0)["execution_id"]
+            cell = session.run(yield_some, expect=202, wait_ms=0)["execution_id"]
             for run in (late, cell):
                 while (ended := self.client.get("/v1/runs/%s?wait_ms=100" % run).json)["status"] in ("queued", "running"):
                     self.assertEqual(other.run(ask)["stdout"], spared)
