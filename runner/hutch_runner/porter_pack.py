@@ -91,7 +91,7 @@ def in_pages(size: int) -> int:
 
 
 def pack_tar(pieces: Pieces, top: int) -> tuple[int, int]:
-    """How many files, and the space that they take."""
+    """How many files and directories, and the space that they take."""
     import tarfile
 
     count = space = 0
@@ -109,7 +109,7 @@ def pack_tar(pieces: Pieces, top: int) -> tuple[int, int]:
             pieces.copy(fd, entry.size)
             space += in_pages(entry.size)
             pieces.write(bytes(-entry.size % tarfile.BLOCKSIZE))
-        count += entry.type != tarfile.DIRTYPE
+        count += 1
     pieces.write(bytes(2 * tarfile.BLOCKSIZE))
     pieces.write(bytes(-pieces.size % tarfile.RECORDSIZE))
     return count, space
@@ -127,6 +127,7 @@ def pack_zip(pieces: Pieces, top: int) -> tuple[int, int]:
             name = path.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
             moment = time.gmtime(min(max(status.st_mtime, 315532800), 4354819198))[:6]  # a zip knows 1980 to 2107
             entry = zipfile.ZipInfo(name if fd is not None else name + "/", moment)
+            count += 1
             entry.external_attr = (status.st_mode & 0xFFFF) << 16 | (0 if fd is not None else 0x10)
             if fd is None:
                 archive.writestr(entry, b"")
@@ -136,6 +137,5 @@ def pack_zip(pieces: Pieces, top: int) -> tuple[int, int]:
             with archive.open(entry, "w") as file:
                 while left and (piece := os.read(fd, min(left, MAX_PIECE))):
                     left -= file.write(piece)
-            count += 1
             space += in_pages(status.st_size)
     return count, space

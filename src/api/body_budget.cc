@@ -3,10 +3,11 @@
 namespace hutch {
 
 bool BodyBudget::Share::grow_to(std::size_t size) {
-  if (budget_ == nullptr || size <= budget_->caps_.small || size <= taken_) return true;
+  if (!budget_ || size <= budget_->caps_.small || size <= taken_) return true;
   const std::size_t more = size - taken_;
   const auto of_key = budget_->by_key_.try_emplace(key_id_, 0).first;
-  if (budget_->used_ + more > budget_->caps_.all || of_key->second + more > budget_->caps_.per_key) {
+  const std::size_t others = budget_->used_ - of_key->second;
+  if (of_key->second + more > (budget_->caps_.all - others) / 2) {
     if (of_key->second == 0) budget_->by_key_.erase(of_key);
     return false;
   }

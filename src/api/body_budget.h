@@ -1,9 +1,11 @@
-// What JSON bodies may take of the daemon's memory, all requests together: while they are being read, and until nobody
-// needs what they became. Small bodies always fit, so that large ones of others keep nobody out.
+// What bodies, and answers, may take of the daemon's memory, all requests together: bodies while they are being read,
+// and until nobody needs what they became; answers until they have been sent. Small ones always fit, and a key has at
+// most half of what the others leave: so there is always something left for one more.
 #pragma once
 
 #include <cstddef>
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 
@@ -13,8 +15,7 @@ namespace hutch {
 
 struct BodyCaps {
   std::size_t all = 256U << 20;
-  std::size_t per_key = 128U << 20;
-  std::size_t small = 64U << 10;  // of one body; not counted
+  std::size_t small = 64U << 10;  // of one; not counted
 };
 
 class BodyBudget {
@@ -22,16 +23,17 @@ class BodyBudget {
   explicit BodyBudget(BodyCaps caps = {}) : caps_(caps) {}
   [[nodiscard]] std::size_t used() const { return used_; }
 
-  class Share {  // of one body
+  class Share {  // of one
    public:
-    Share(BodyBudget* budget, std::string key_id) : budget_(budget), key_id_(std::move(key_id)) {}  // null: no limit
+    Share(std::shared_ptr<BodyBudget> budget, std::string key_id)  // null: no limit
+        : budget_(std::move(budget)), key_id_(std::move(key_id)) {}
     ~Share();
     Share(const Share&) = delete;
     Share& operator=(const Share&) = delete;
-    bool grow_to(std::size_t size);  // false: others have the rest, or this key has had its part
+    bool grow_to(std::size_t size);  // false: this key has had its part
 
    private:
-    BodyBudget* budget_;
+    std::shared_ptr<BodyBudget> budget_;
     std::string key_id_;
     std::size_t taken_ = 0;
   };
@@ -47,7 +49,7 @@ inline constexpr std::size_t kMostJsonValues = 2'000'000;
 // Never fewer than `text` has. It need not be valid.
 std::size_t count_json_values(std::string_view text);
 // What each counts beside its text: about what it takes when it is kept. A body of 64 MiB with as many values as it may
-// have just fits into the share of a key.
+// have just fits where nobody else has any.
 inline constexpr std::size_t kBytesOfValue = 32;
 
 // From the first byte to the last, however steadily they come.

@@ -13,38 +13,53 @@
 namespace hutch {
 namespace {
 
-TEST(BodyBudget, BodiesShareIt) {
-  BodyBudget budget({.all = 100, .per_key = 100, .small = 10});
-  BodyBudget::Share first(&budget, "a");
-  EXPECT_TRUE(first.grow_to(60));
+std::shared_ptr<BodyBudget> budget_of(std::size_t all) {
+  return std::make_shared<BodyBudget>(BodyCaps{.all = all, .small = 10});
+}
+
+TEST(BodyBudget, AKeyHasHalfOfWhatOthersLeave) {
+  const auto budget = budget_of(100);
+  BodyBudget::Share first(budget, "a");
+  BodyBudget::Share second(budget, "a");
+  EXPECT_TRUE(first.grow_to(30));
+  EXPECT_FALSE(second.grow_to(21));
+  EXPECT_TRUE(second.grow_to(20));
   {
-    BodyBudget::Share second(&budget, "b");
-    EXPECT_TRUE(second.grow_to(40));
-    EXPECT_FALSE(second.grow_to(41));
-    EXPECT_FALSE(first.grow_to(61));
-    EXPECT_EQ(budget.used(), 100U);
+    BodyBudget::Share other(budget, "b");
+    EXPECT_FALSE(other.grow_to(26));
+    EXPECT_TRUE(other.grow_to(25));
+    EXPECT_EQ(budget->used(), 75U);
+    BodyBudget::Share third(budget, "c");
+    EXPECT_FALSE(third.grow_to(13));
+    EXPECT_TRUE(third.grow_to(12));
   }
-  EXPECT_TRUE(first.grow_to(61));
+  EXPECT_EQ(budget->used(), 50U);
+}
+
+TEST(BodyBudget, WhoHasMoreThanHalfOfWhatIsLeftByNowKeepsIt) {
+  const auto budget = budget_of(100);
+  BodyBudget::Share first(budget, "a");
+  EXPECT_TRUE(first.grow_to(50));
+  BodyBudget::Share other(budget, "b");
+  EXPECT_TRUE(other.grow_to(25));
+  EXPECT_TRUE(first.grow_to(50));
+  EXPECT_FALSE(first.grow_to(51));
 }
 
 TEST(BodyBudget, SmallOnesAlwaysFit) {
-  BodyBudget budget({.all = 100, .per_key = 100, .small = 10});
-  BodyBudget::Share large(&budget, "a");
-  EXPECT_TRUE(large.grow_to(100));
-  BodyBudget::Share small(&budget, "b");
+  const auto budget = budget_of(100);
+  BodyBudget::Share large(budget, "a");
+  EXPECT_TRUE(large.grow_to(50));
+  BodyBudget::Share small(budget, "a");
   EXPECT_TRUE(small.grow_to(10));
   EXPECT_FALSE(small.grow_to(11));
 }
 
-TEST(BodyBudget, AKeyHasOnlyItsPart) {
-  BodyBudget budget({.all = 100, .per_key = 50, .small = 10});
-  BodyBudget::Share first(&budget, "a");
-  BodyBudget::Share second(&budget, "a");
-  BodyBudget::Share other(&budget, "b");
-  EXPECT_TRUE(first.grow_to(30));
-  EXPECT_FALSE(second.grow_to(21));
-  EXPECT_TRUE(second.grow_to(20));
-  EXPECT_TRUE(other.grow_to(50));
+TEST(BodyBudget, IsThereAsLongAsAShareOfIt) {
+  auto budget = budget_of(100);
+  BodyBudget::Share share(budget, "a");
+  budget.reset();
+  EXPECT_TRUE(share.grow_to(50));
 }
 
 TEST(BodyBudget, CountsNoFewerValuesThanThereAre) {
@@ -96,37 +111,37 @@ unsigned status_of(GivenBody& exchange) {
 }
 
 TEST(JsonBodies, AreRefusedWhenTheirShareIsUsedUp) {
-  BodyBudget budget({.all = 200, .per_key = 200, .small = 10});
+  const auto budget = budget_of(400);
   GivenBody exchange({R"({"a": ")" + std::string(150, 'x'), std::string(150, 'x') + "\"}"});
-  exchange.bodies = &budget;
+  exchange.bodies = budget;
   EXPECT_EQ(status_of(exchange), 503U);
   exchange.body_share.reset();
-  EXPECT_EQ(budget.used(), 0U);
+  EXPECT_EQ(budget->used(), 0U);
   GivenBody smaller({R"({"a": ")" + std::string(100, 'x'), "\"}"});
-  smaller.bodies = &budget;
+  smaller.bodies = budget;
   EXPECT_EQ(status_of(smaller), 200U);
 }
 
 TEST(JsonBodies, KeepTheirShareAfterTheyWereRead) {
-  BodyBudget budget({.all = 200, .per_key = 200, .small = 10});
+  const auto budget = budget_of(400);
   GivenBody first({R"({"a": ")" + std::string(100, 'x') + "\"}"});
   GivenBody second({R"({"a": ")" + std::string(100, 'x') + "\"}"});
-  first.bodies = second.bodies = &budget;
+  first.bodies = second.bodies = budget;
   EXPECT_EQ(status_of(first), 200U);
-  EXPECT_GE(budget.used(), 100U);
+  EXPECT_GE(budget->used(), 100U);
   EXPECT_EQ(status_of(second), 503U);
   first.body_share.reset();
   GivenBody third({R"({"a": ")" + std::string(100, 'x') + "\"}"});
-  third.bodies = &budget;
+  third.bodies = budget;
   EXPECT_EQ(status_of(third), 200U);
 }
 
 TEST(JsonBodies, CountForWhatTheyBecome) {
-  BodyBudget budget({.all = 1'000, .per_key = 1'000, .small = 10});
+  const auto budget = budget_of(2'000);
   std::string zeros = "{\"a\": [0";
   for (int i = 0; i < 100; ++i) zeros += ",0";
   GivenBody exchange({zeros + "]}"});
-  exchange.bodies = &budget;
+  exchange.bodies = budget;
   EXPECT_EQ(status_of(exchange), 503U);
 }
 

@@ -50,7 +50,10 @@ Daemon::Daemon(const ServeSettings& how, Engine& engine_, Stores& stores_, std::
       hub(engine_, {.caps = how.caps, .sessions_directory = how.data / "sessions"}),
       tools(how),
       version(std::move(version_)) {
-  hub.on_run_finished = [this](LiveRun& run) { store_run(run); };
+  hub.on_run_finished = [this](LiveRun& run) {
+    store_run(run);
+    refuse_what_waits(run);
+  };
   hub.on_session_changed = [this](Session& session) {
     const bool files = session.settings().persist;
     store_session(session, files ? "files_kept" : "lost");  // what is true of it if we die now
@@ -232,6 +235,14 @@ void Daemon::store_run(LiveRun& run) {
   if (auto done = stores.runs.finish(stored, settings.price_per_cpu_second); !done) {
     log::error("result not stored", {{"run", stored.id}, {"error", done.error().message}});
   }
+}
+
+// Of a session whose key was revoked nothing more begins.
+void Daemon::refuse_what_waits(const LiveRun& run) {
+  const auto& key_id = run.identity().key_id;
+  const auto session = hub.find_session(run.identity().session_id, key_id);
+  if (!session || session->queued() == 0 || knows(key_id)) return;
+  session->refuse_queued(make_error(ErrorCode::disconnected, "its key was revoked before it could run"));
 }
 
 void Daemon::store_session(const Session& session, std::string_view state) {

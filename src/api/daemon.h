@@ -12,6 +12,7 @@
 #include <variant>
 
 #include "api/api_error.h"
+#include "api/body_budget.h"
 #include "api/http_exchange.h"
 #include "api/metrics.h"
 #include "api/scope.h"
@@ -86,6 +87,9 @@ class Daemon {
   Metrics metrics;
   std::map<std::string, EditHistory> edits;   // that can be undone, by session
   std::map<std::string, WatchToken> watches;  // of files, by key
+  // What the outputs of all notebooks that are being run may take: those of one key 512 MiB, when others have none.
+  const std::shared_ptr<BodyBudget> notebook_outputs =
+      std::make_shared<BodyBudget>(BodyCaps{.all = 1U << 30, .small = 1U << 20});
   const ToolRegistry tools;
   const std::string version;
   bool public_listener = false;                     // others than this machine can reach us
@@ -94,9 +98,11 @@ class Daemon {
  private:
   Api<Caller> authenticate(const HttpExchange& exchange);
   bool knows(const std::string& key_id);
+  Result<std::optional<Key>> look_up(const std::string& key_id);
   Handled check_origin(const HttpRequest& request) const;
   net::awaitable<Handled> dispatch(HttpExchange& exchange, std::string& key_id);
   void store_run(LiveRun& run);
+  void refuse_what_waits(const LiveRun& run);
   void charge(Session& session, std::uint64_t cpu_us);
   bool tidy();
   bool note_long_runs();
@@ -108,8 +114,9 @@ class Daemon {
 
   std::map<std::string, std::deque<Clock::time_point>> recent_runs_;  // of the last minute, by key
   Clock::time_point next_cleaning_ = Clock::now();
-  std::size_t refusals_ = 0;    // since the last cleaning
-  AuditQuota denied_runs_{10};  // of each key
+  Clock::time_point next_complaint_ = Clock::now();  // about keys that cannot be read
+  std::size_t refusals_ = 0;                         // since the last cleaning
+  AuditQuota denied_runs_{10};                       // of each key
   bool stopping_ = false;
 };
 

@@ -9,6 +9,7 @@ namespace {
 
 constexpr std::string_view kLocalKey = "local";
 constexpr auto kMinute = std::chrono::minutes(1);
+constexpr auto kComplaintPause = std::chrono::seconds(1);  // everything that lasts looks every second or two
 
 ApiError unauthorized(std::string code, std::string message) {
   return {.status = 401,
@@ -70,11 +71,21 @@ Api<Caller> Daemon::authenticate(const HttpExchange& exchange) {
   return Caller{.key = std::move(**key)};
 }
 
+// Of what has been let in: nothing when its key was revoked. An error says nothing about that, and ends nothing.
+Result<std::optional<Key>> Daemon::look_up(const std::string& key_id) {
+  auto key = stores.keys.get(key_id);
+  if (!key && Clock::now() >= next_complaint_) {
+    log::error("keys cannot be read", {{"error", key.error().message}});
+    next_complaint_ = Clock::now() + kComplaintPause;
+  }
+  return key;
+}
+
 // Whether it still counts.
 bool Daemon::knows(const std::string& key_id) {
   if (key_id == kLocalKey) return true;
-  const auto key = stores.keys.get(key_id);
-  return key && *key;
+  const auto key = look_up(key_id);
+  return !key || key->has_value();
 }
 
 double Daemon::budget_used(const Key& key) {
@@ -131,8 +142,9 @@ void Daemon::charge(Session& session, std::uint64_t cpu_us) {
   }
   metrics.cpu_seconds_by_key[id] += static_cast<double>(cpu_us) / 1e6;
   metrics.cost_by_key[id] += static_cast<double>(cpu_us) / 1e6 * price;
-  const auto key = stores.keys.get(id);
-  if (knows(id) && (!key || !*key || budget_used(**key) < 1)) return;
+  if (id == kLocalKey) return;
+  const auto key = look_up(id);
+  if (!key || (*key && budget_used(**key) < 1)) return;
   log::info("session stopped between runs", {{"session", session.settings().id}, {"key", id}});
   session.stop_between_runs();
 }

@@ -12,11 +12,13 @@ namespace {
 constexpr auto kSilence = std::chrono::seconds(15);
 constexpr auto kLook = std::chrono::seconds(2);  // at whether the key still counts
 constexpr std::size_t kMostAtOnce = 256U << 10;
+constexpr std::size_t kLarge = 64U << 10;
 
-std::string framed(std::string_view name, std::uint64_t number, std::string_view text, Accepts format) {
-  if (format == Accepts::ndjson) return std::string(text) + "\n";
-  return fmt::format("id: {}\nevent: {}\ndata: {}\n\n", number, name, text);
+// What comes before an event's text, and after it.
+std::string head_of(std::string_view name, std::uint64_t number, Accepts format) {
+  return format == Accepts::ndjson ? "" : fmt::format("id: {}\nevent: {}\ndata: ", number, name);
 }
+std::string_view tail_of(Accepts format) { return format == Accepts::ndjson ? "\n" : "\n\n"; }
 
 }  // namespace
 
@@ -40,13 +42,23 @@ net::awaitable<void> write_events(HttpExchange& exchange, [[maybe_unused]] std::
       next_look = Clock::now() + kLook;
     }
     std::string batch;
+    std::shared_ptr<const std::string> large;  // the last of the batch: shared with others, so not copied
     if (stream.first() > after + 1) {
-      batch += framed("gap", stream.first() - 1, gap_text(after + 1, stream.first() - 1), format);
+      batch += head_of("gap", stream.first() - 1, format);
+      batch += gap_text(after + 1, stream.first() - 1);
+      batch += tail_of(format);
       after = stream.first() - 1;
     }
-    while (after < stream.last() && batch.size() < kMostAtOnce) {
+    while (after < stream.last() && batch.size() < kMostAtOnce && !large) {
       const StreamEvent& event = stream.at(++after);
-      batch += framed(event_name(event), event.number, event_text(event, stream.began()), format);
+      auto text = event_text(event, stream.began());
+      batch += head_of(event_name(event), event.number, format);
+      if (text->size() > kLarge) {
+        large = std::move(text);
+      } else {
+        batch += *text;
+        batch += tail_of(format);
+      }
     }
     if (batch.empty() && stream.closed()) break;
     if (batch.empty()) {
@@ -56,6 +68,7 @@ net::awaitable<void> write_events(HttpExchange& exchange, [[maybe_unused]] std::
     }
     last_word = Clock::now();
     if (!co_await exchange.write(batch)) co_return;
+    if (large && !(co_await exchange.write(*large) && co_await exchange.write(tail_of(format)))) co_return;
   }
   co_await exchange.end();
 }

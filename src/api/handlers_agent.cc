@@ -144,6 +144,11 @@ Api<ModelSettings> offered_model(const ServeSettings& settings) {
   return std::unexpected(not_configured());
 }
 
+ApiError lost() {
+  return {.message = "The daemon could not go on with the agent; its log has the reason.",
+          .hint = "Report it with the request id."};
+}
+
 net::awaitable<Api<AgentAsked>> read_question(Request& request, ModelSettings& model) {
   HUTCH_API_TRY(const auto body, co_await read_json(request.exchange, request.daemon.settings.most_body));
   co_return read_asked(body, model);
@@ -169,8 +174,13 @@ net::awaitable<Handled> post_agent(Request& request) {
       daemon.engine.executor(),
       [](Daemon& at, Caller caller, ModelSettings how, AgentAsked what,
          std::shared_ptr<Work> shared) -> net::awaitable<void> {
-        shared->outcome = co_await run_agent(at, std::move(caller), std::move(how), std::move(what), shared->events,
-                                             shared->cancellation);
+        try {
+          shared->outcome = co_await run_agent(at, std::move(caller), std::move(how), std::move(what), shared->events,
+                                               shared->cancellation);
+        } catch (const std::exception& error) {  // whoever waits for it is to hear of an end
+          log::error("agent lost", {{"error", error.what()}});
+          shared->outcome = std::unexpected(lost());
+        }
         shared->events.news.set();
       }(daemon, request.caller, std::move(model), std::move(asked), work),
       net::detached);

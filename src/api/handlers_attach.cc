@@ -54,8 +54,7 @@ net::awaitable<void> tell_events(std::shared_ptr<Attached> attached, std::uint64
       continue;
     }
     if (after < stream.last()) {
-      const std::string text = event_text(stream.at(++after), stream.began());
-      if (!co_await attached->socket->send(text)) break;
+      if (!co_await attached->socket->send(event_text(stream.at(++after), stream.began()))) break;
       continue;
     }
     if (stream.closed()) break;

@@ -140,6 +140,7 @@ net::awaitable<Handled> watch(Request& request, std::shared_ptr<Session> session
   Clock::duration look_took{};
   const auto look = [&](Session& at) -> net::awaitable<Collection> {
     const UniqueFd workspace = at.share_workspace();
+    if (!workspace) co_return Collection{};  // of the daemon's descriptors none is left: it is no change
     // Timed over there: how long a thread had other things to do says nothing about this directory.
     co_return co_await request.daemon.engine.workers().run(
         Workers::owner_of(request.caller.key.id), [&workspace, &known, &look_took] {
@@ -161,6 +162,7 @@ net::awaitable<Handled> watch(Request& request, std::shared_ptr<Session> session
          request.exchange.still_allowed()) {
     timer.expires_after(std::clamp(kWatchPause * look_took, kWatchInterval, kLongestWatchInterval));
     co_await timer.async_wait(net::redirect_error(net::use_awaitable, ignored));
+    if (!session->has_sandbox()) break;  // its files went with it: nobody deleted them
     session->touch();
     std::string text;
     const Collection changed = co_await look(*session);

@@ -33,8 +33,12 @@ ApiError no_answer(std::string_view message) {
           .hint = "An object of the program may be to blame; the session goes on."};
 }
 
+// For an interpreter. The engine says when to try again; one that is there and does something else does not know.
+bool is_no_room(const Error& error) { return error.code == ErrorCode::limit && !error.hint.empty(); }
+
 ApiError not_asked(const Daemon& daemon, const Session& session, const Error& error) {
   if (session.state() == SessionState::ended) return session_over(daemon);
+  if (is_no_room(error)) return from_error(error);
   if (error.code == ErrorCode::limit || error.code == ErrorCode::disconnected) return busy(error);
   if (error.code == ErrorCode::timed_out) return no_answer("it took too long");
   log::error("session could not be asked", {{"session", session.settings().id}, {"error", error.message}});

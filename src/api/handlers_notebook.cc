@@ -117,6 +117,8 @@ net::awaitable<Handled> run_notebook(Request& request) {
   const auto began = Clock::now();
   HUTCH_API_TRY(const auto session, co_await start_session(daemon, request.caller, std::move(asked.session)));
   asked.options.most_outputs = kMostNotebookEvents;
+  const auto share = std::make_shared<BodyBudget::Share>(daemon.notebook_outputs, request.caller.key.id);
+  asked.options.share = share;  // and ours until all has been sent
   NotebookRun run(std::move(asked.notebook), asked.options);
   auto stopped = co_await run_cells(request, *session, run, asked.timeout);
   co_await daemon.hub.end_session(session, "its notebook is over");
@@ -126,7 +128,9 @@ net::awaitable<Handled> run_notebook(Request& request) {
   answer["session_id"] = session->settings().id;
   answer["wall_ms"] = std::chrono::duration<double, std::milli>(Clock::now() - began).count();
   answer["notebook"] = std::move(run).take_notebook().take_document();
-  co_await request.exchange.answer({.body = json_text(answer)});
+  std::string text = json_text(answer);
+  answer = json::object();  // not both, for as long as it takes its reader
+  co_await request.exchange.answer({.body = std::move(text)});
   co_return Handled{};
 }
 

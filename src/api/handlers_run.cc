@@ -197,7 +197,7 @@ net::awaitable<Handled> post_run(Request& request) {
   Daemon& daemon = request.daemon;
   HUTCH_API_CHECK(request.only({}));
   HUTCH_API_TRY(auto asked, co_await read_run(request));
-  request.exchange.body_share.reset();  // the body is gone before the run waits for a place
+  asked.what.kept = std::move(request.exchange.body_share);  // of the body files and input are left
   HUTCH_API_CHECK(daemon.may_run(request.caller));
   std::string digest;
   const auto format = parse_accept(request.exchange.request().header("accept"));
@@ -289,8 +289,6 @@ net::awaitable<Handled> stream_run(Request& request) {
   const auto stored = daemon.stores.runs.get(request.parameters[0], request.caller.key.id);
   if (!stored || !*stored) co_return std::unexpected(run_missing());
   // Long over: its events are in its record, and all that is left to tell is how it ended.
-  EventStream ended(daemon.engine.executor(), 1U << 20);
-  ended.close();
   const std::string text = with_field(R"({"seq":1,"type":"finished","run":")" + (*stored)->id + R"(","time_ms":0})",
                                       "result", (*stored)->record);
   const bool lines = wanted == Accepts::ndjson;

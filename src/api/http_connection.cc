@@ -45,12 +45,22 @@ Method method_of(http::verb verb) {
   }
 }
 
+ApiError too_many_answers() {
+  return {.status = 503,
+          .category = "capacity",
+          .code = "no_slots",
+          .message = "Too many large answers are being sent.",
+          .hint = "Read the answers that you have asked for before you ask for more.",
+          .retry_after = std::chrono::seconds(1)};
+}
+
 class Exchange final : public HttpExchange {
  public:
   using Parser = http::request_parser<http::buffer_body>;
 
-  Exchange(HttpStream& stream, beast::flat_buffer& buffer, Parser& parser, const HttpTimes& times, bool from_owner)
-      : stream_(stream), buffer_(buffer), parser_(parser), times_(times) {
+  Exchange(HttpStream& stream, beast::flat_buffer& buffer, Parser& parser, const HttpServerOptions& options,
+           bool from_owner)
+      : stream_(stream), buffer_(buffer), parser_(parser), times_(options.times), answers_(options.answers) {
     request_id = random_id("req");
     request_.from_owner = from_owner;
     keep_alive_ = parser.is_header_done();
@@ -102,6 +112,8 @@ class Exchange final : public HttpExchange {
   }
 
   net::awaitable<bool> answer(Answer answer) override {
+    BodyBudget::Share share(answers_, key_id);  // until it has been sent, which may take its reader long
+    if (!share.grow_to(answer.body.size())) answer = to_answer(too_many_answers(), request_id);
     const std::string head = head_of(answer, answer.body.size());
     if (request_.method == Method::head) co_return co_await send({net::buffer(head)});
     if (answer.body.size() < (16U << 10)) {
@@ -180,6 +192,16 @@ class Exchange final : public HttpExchange {
   using Parts = std::array<net::const_buffer, 3>;  // one type, so that writing is compiled once
 
   net::awaitable<bool> send(Parts parts) {
+    if (net::buffer_size(parts) <= kBodyPiece) co_return co_await send_piece(parts);
+    for (auto& part : parts) {  // a deadline for each piece: who reads steadily gets all of it
+      for (; part.size() > 0; part += kBodyPiece) {
+        if (!co_await send_piece({net::buffer(part, kBodyPiece)})) co_return false;
+      }
+    }
+    co_return true;
+  }
+
+  net::awaitable<bool> send_piece(Parts parts) {
     boost::system::error_code failed;
     stream_.expires_after(times_.piece);
     co_await net::async_write(stream_, parts, net::redirect_error(net::use_awaitable, failed));
@@ -191,6 +213,7 @@ class Exchange final : public HttpExchange {
   beast::flat_buffer& buffer_;
   Parser& parser_;
   const HttpTimes& times_;
+  const std::shared_ptr<BodyBudget>& answers_;
   HttpRequest request_;
   std::unique_ptr<char[]> chunk_;
   std::size_t chunk_size_ = 0;
@@ -237,8 +260,8 @@ net::awaitable<void> serve_connection(HttpStream stream, const HttpServerOptions
     parser.body_limit(boost::none);
     stream.expires_after(options.times.header);
     co_await http::async_read_header(stream, buffer, parser, net::redirect_error(net::use_awaitable, failed));
-    Exchange exchange(stream, buffer, parser, options.times, from_owner);
-    exchange.bodies = options.bodies.get();
+    Exchange exchange(stream, buffer, parser, options, from_owner);
+    exchange.bodies = options.bodies;
     if (failed) {
       if (const auto error = unreadable(failed)) {
         stream.expires_after(std::chrono::seconds(5));

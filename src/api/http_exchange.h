@@ -53,7 +53,9 @@ class WebSocket {
  public:
   virtual ~WebSocket() = default;
   virtual net::awaitable<std::optional<std::string>> receive() = 0;  // nothing: it is over
-  virtual net::awaitable<bool> send(std::string text) = 0;
+  // False when it is over, as it is when nobody reads for long.
+  virtual net::awaitable<bool> send(std::shared_ptr<const std::string> text) = 0;
+  net::awaitable<bool> send(std::string text) { return send(std::make_shared<const std::string>(std::move(text))); }
   virtual net::awaitable<void> refuse(std::string reason) = 0;  // says that a rule ends it, and closes
   virtual void close() = 0;
 };
@@ -83,11 +85,11 @@ class HttpExchange {
   std::function<bool()> still_known;  // set once it is known who asks
 
   std::string request_id;
-  std::string key_id;            // of whoever asks, once that is known
-  BodyBudget* bodies = nullptr;  // which its body takes part in; outlives it
+  std::string key_id;                  // of whoever asks, once that is known
+  std::shared_ptr<BodyBudget> bodies;  // which its body takes part in
   // What the body takes of that. Given back when the handler has returned; before, by one that needs nothing of the
-  // body any more and has nothing left of it.
-  std::optional<BodyBudget::Share> body_share;
+  // body any more and has nothing left of it. Who keeps something of the body for longer keeps this with it.
+  std::shared_ptr<BodyBudget::Share> body_share;
   unsigned status = 0;  // that was sent
   Headers extra;        // that every answer carries
 };

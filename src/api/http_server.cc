@@ -90,17 +90,19 @@ struct HttpServer::State : std::enable_shared_from_this<State> {
 
   // Without reading anything, and without waiting.
   static void refuse(int socket, const std::string& problem) {
-    Answer answer = to_answer({.status = 503,
-                               .category = "capacity",
-                               .code = "no_slots",
-                               .message = problem,
-                               .hint = "Use one connection for many requests.",
-                               .retry_after = std::chrono::seconds(1)},
-                              random_id("req"));
-    const std::string text =
-        "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nRetry-After: 1\r\n"
-        "Connection: close\r\nContent-Length: " +
-        std::to_string(answer.body.size()) + "\r\n\r\n" + answer.body;
+    const std::string id = random_id("req");
+    const Answer answer = to_answer({.status = 503,
+                                     .category = "capacity",
+                                     .code = "no_slots",
+                                     .message = problem,
+                                     .hint = "Use one connection for many requests.",
+                                     .retry_after = std::chrono::seconds(1)},
+                                    id);
+    const std::string text = "HTTP/1.1 503 Service Unavailable\r\nServer: hutch\r\nX-Request-Id: " + id +
+                             "\r\nX-Content-Type-Options: nosniff\r\nCache-Control: no-store\r\n"
+                             "Content-Type: application/json\r\nRetry-After: 1\r\nConnection: close\r\n"
+                             "Content-Length: " +
+                             std::to_string(answer.body.size()) + "\r\n\r\n" + answer.body;
     [[maybe_unused]] const ssize_t sent = ::send(socket, text.data(), text.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
   }
 

@@ -22,6 +22,7 @@ struct HttpServerOptions {
   HttpTimes times;
   ConnectionCaps connections;
   std::shared_ptr<BodyBudget> bodies = std::make_shared<BodyBudget>();
+  std::shared_ptr<BodyBudget> answers = std::make_shared<BodyBudget>(BodyCaps{.all = 512U << 20});
   std::function<net::awaitable<void>(HttpExchange&)> handle;
 };
 

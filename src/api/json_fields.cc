@@ -145,7 +145,8 @@ net::awaitable<Api<std::string>> read_json_text(HttpExchange& exchange, std::siz
   const std::string larger = "The body is larger than " + std::to_string(most) + " bytes.";
   if (request.length && *request.length > most) co_return std::unexpected(too_large(larger));
   const auto deadline = Clock::now() + kLongestBody;
-  auto& share = exchange.body_share.emplace(exchange.bodies, exchange.key_id);
+  exchange.body_share = std::make_shared<BodyBudget::Share>(exchange.bodies, exchange.key_id);
+  auto& share = *exchange.body_share;
   std::string body;
   for (;;) {
     const auto piece = co_await exchange.read_some();

@@ -16,7 +16,7 @@ namespace {
 
 namespace json = boost::json;
 
-constexpr std::size_t kRoomForWords = 4U << 10;  // of our own, where nothing else fits
+constexpr std::size_t kLongestBeginning = 400;  // of an error, where nothing else fits
 constexpr std::string_view kOwnTypes = "application/vnd.hutch.";
 constexpr std::string_view kHeader = "Traceback (most recent call last):\n";
 constexpr std::string_view kGroupHeader = "  + Exception Group Traceback (most recent call last):\n";
@@ -127,6 +127,10 @@ json::object error_output(const CellError& error) {
       {"ename", error.name}, {"evalue", error.value}, {"output_type", "error"}, {"traceback", std::move(traceback)}};
 }
 
+std::string beginning_of(const std::string& text) {
+  return text.substr(0, complete_utf8_prefix(std::string_view(text).substr(0, kLongestBeginning)));
+}
+
 }  // namespace
 
 std::optional<std::size_t> find_traceback(std::string_view text, const wire::PythonError& python) {
@@ -182,7 +186,7 @@ void NotebookOutputs::add(const wire::OutputEvent& event) {
 }
 
 bool NotebookOutputs::take(std::size_t bytes) {
-  if (bytes > room_) {
+  if (bytes > room_ || (share_ && !share_->grow_to(kMostNotebookOutputs - room_ + bytes))) {
     left_out_ = true;
     return false;
   }
@@ -201,11 +205,14 @@ void NotebookOutputs::add_text(wire::Stream stream, std::string_view bytes) {
   const std::size_t whole = complete_utf8_prefix(text);
   carried = text.substr(whole);
   text.resize(whole);
-  if (text.empty() || !take(size_of_text(text))) return;
+  if (!text.empty() && take(size_of_text(text))) append(stream, clean_utf8(text));
+}
+
+void NotebookOutputs::append(wire::Stream stream, std::string_view text) {
   clear_if_due();
   const std::string_view name = stream == wire::Stream::out ? "stdout" : "stderr";
   if (outputs_.empty() || outputs_.back().stream != name) outputs_.push_back({.stream = std::string(name)});
-  outputs_.back().text += clean_utf8(text);
+  outputs_.back().text += text;
 }
 
 void NotebookOutputs::add_display(const wire::Display& display) {
@@ -261,17 +268,23 @@ std::optional<CellError> NotebookOutputs::end(const wire::Record& record) {
     if (!rest.empty()) add_text(stream, clean_utf8(rest));
   }
   std::optional<CellError> error;
-  if (record.error) error = describe(*record.error, record.exit_code);
-  room_ = std::max(room_, kRoomForWords);
+  json::object told;
+  if (record.error) {
+    error = describe(*record.error, record.exit_code);
+    told = error_output(*error);
+    if (!take(size_of(told))) {
+      told = error_output({.name = beginning_of(error->name), .value = beginning_of(error->value), .traceback = {}});
+    }
+  }
   for (const auto& [cut, name] : {std::pair(record.stdout_truncated, "stdout"),
                                   {record.stderr_truncated, "stderr"},
                                   {record.displays_truncated, "the displays"}}) {
-    if (cut) add_text(wire::Stream::err, fmt::format("[hutch: the rest of {} was left out]\n", name));
+    if (cut) append(wire::Stream::err, fmt::format("[hutch: the rest of {} was left out]\n", name));
   }
-  if (left_out_) add_text(wire::Stream::err, "[hutch: outputs were left out, the notebook would be too large]\n");
+  if (left_out_) append(wire::Stream::err, "[hutch: outputs were left out, the notebook would be too large]\n");
   if (error) {
     clear_if_due();
-    outputs_.push_back({.object = error_output(*error)});
+    outputs_.push_back({.object = std::move(told)});
   }
   json::array outputs;
   std::vector<std::string> ids;

@@ -4,12 +4,14 @@
 
 #include <boost/json/object.hpp>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "api/body_budget.h"
 #include "api/notebook.h"
 #include "wire/record.h"
 
@@ -30,14 +32,17 @@ inline constexpr std::size_t kMostNotebookEvents = 64U << 20;
 std::size_t size_of(const wire::OutputEvent& event);
 // Stands for what would be too much.
 wire::OutputEvent left_out();
-// What all cells of a notebook may leave in it, in bytes of memory. Every copy that an update makes counts.
+// What all cells of a notebook may leave in it, in bytes of memory. Every copy that an update makes counts. Of our own
+// words and of the beginnings of errors, which stand where nothing else fits, each cell has only a few.
 inline constexpr std::size_t kMostNotebookOutputs = 256U << 20;
 
 enum class HutchData : bool { leave_out, keep };  // representations that only Hutch knows
 
 class NotebookOutputs {
  public:
-  NotebookOutputs(Notebook& notebook, HutchData data) : notebook_(notebook), data_(data) {}
+  // `share`: of what several notebooks may take together; null: each has its room.
+  NotebookOutputs(Notebook& notebook, HutchData data, std::shared_ptr<BodyBudget::Share> share = nullptr)
+      : notebook_(notebook), data_(data), share_(std::move(share)) {}
 
   // One cell after the other; a cell that begins forgets what it showed before.
   void begin(std::size_t cell);
@@ -56,6 +61,7 @@ class NotebookOutputs {
   bool take(std::size_t bytes);
   void clear_if_due();
   void add_text(wire::Stream stream, std::string_view bytes);
+  void append(wire::Stream stream, std::string_view text);
   void add_display(const wire::Display& display);
   std::vector<boost::json::object*> shown_as(const std::string& display_id);
   std::vector<std::string> take_traceback(const wire::PythonError& python);
@@ -63,6 +69,7 @@ class NotebookOutputs {
 
   Notebook& notebook_;
   HutchData data_;
+  std::shared_ptr<BodyBudget::Share> share_;
   std::size_t cell_ = 0;
   std::size_t room_ = kMostNotebookOutputs;
   bool left_out_ = false;  // something of this cell

@@ -22,7 +22,7 @@ Result<void> check_language(const Notebook& notebook) {
 }
 
 NotebookRun::NotebookRun(Notebook notebook, NotebookOptions options)
-    : notebook_(std::move(notebook)), options_(options) {
+    : notebook_(std::move(notebook)), options_(std::move(options)) {
   for (std::size_t i = 0; i < notebook_.size(); ++i) {
     if (!notebook_.is_code(i) || notebook_.has_tag(i, kSkip)) continue;
     notebook_.set_outputs(i, {}, 0);

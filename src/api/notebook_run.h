@@ -1,6 +1,7 @@
 // A notebook that is being run, whoever runs its cells: which one is next, what became of it, and when to stop.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -16,7 +17,8 @@ Result<void> check_language(const Notebook& notebook);
 struct NotebookOptions {
   bool allow_errors = false;  // go on after a cell that failed
   HutchData data = HutchData::leave_out;
-  std::optional<std::size_t> most_outputs;  // of all cells together; what is more is left out, and told
+  std::optional<std::size_t> most_outputs;   // of all cells together; what is more is left out, and told
+  std::shared_ptr<BodyBudget::Share> share;  // of what notebooks may take together, if that is limited
 };
 
 // The cell at which a run ended, or the first that failed where errors are allowed.
@@ -57,7 +59,7 @@ class NotebookRun {
 
   Notebook notebook_;
   NotebookOptions options_;
-  NotebookOutputs outputs_{notebook_, options_.data};
+  NotebookOutputs outputs_{notebook_, options_.data, options_.share};
   std::size_t next_ = 0;
   std::size_t at_ = 0;
   std::size_t cells_run_ = 0, cells_to_run_ = 0, cells_failed_ = 0;

@@ -127,6 +127,45 @@ TEST_F(NotebookRunTest, BoundsWhatUpdatesMakeOfIt) {
   EXPECT_EQ(run_.notebook().cell(0).at("outputs").at(299).at("data").at("text/plain").at(0), "again");
 }
 
+// The outputs of its next cell, as JSON.
+std::string outputs_of(NotebookRun& run, const wire::OutputEvent& event, wire::Record record = ended(1)) {
+  EXPECT_TRUE(run.next());
+  run.add(event);
+  run.finish(std::move(record), AfterCell::interpreter_lives);
+  return json::serialize(run.notebook().cell(run.cell()).at("outputs"));
+}
+
+bool were_left_out(const std::string& outputs) {
+  return outputs.find("outputs were left out, the notebook would be too large") != std::string::npos;
+}
+
+TEST(NotebookRun, SharesItsRoomWithOthersOfItsKey) {
+  const auto budget = std::make_shared<BodyBudget>(BodyCaps{.all = 8'000, .small = 100});
+  const auto share = [&budget] { return std::make_shared<BodyBudget::Share>(budget, "key"); };
+  auto first = std::make_unique<NotebookRun>(with_cells({"a"}), NotebookOptions{.share = share()});
+  NotebookRun second(with_cells({"a", "b", "c"}), {.share = share()});
+  EXPECT_FALSE(were_left_out(outputs_of(*first, out(std::string(3'000, 'x')))));
+  const auto large = outputs_of(second, out(std::string(2'000, 'Q')));
+  EXPECT_TRUE(were_left_out(large));
+  EXPECT_EQ(large.find('Q'), std::string::npos) << large;
+  EXPECT_FALSE(were_left_out(outputs_of(second, out("small")))) << "that always fits";
+  first.reset();
+  EXPECT_FALSE(were_left_out(outputs_of(second, out(std::string(2'000, 'Q')))));
+  EXPECT_GT(budget->used(), 2'000U);
+}
+
+TEST(NotebookRun, KeepsTheBeginningOfAnErrorThatIsTooLarge) {
+  const auto budget = std::make_shared<BodyBudget>(BodyCaps{.all = 8'000, .small = 100});
+  NotebookRun run(with_cells({"a"}), {.share = std::make_shared<BodyBudget::Share>(budget, "key")});
+  const auto outputs = outputs_of(run, out("said"), raised("E", std::string(5'000, 'v')));
+  EXPECT_TRUE(were_left_out(outputs));
+  EXPECT_NE(outputs.find("said"), std::string::npos);
+  EXPECT_NE(outputs.find(R"("ename":"E")"), std::string::npos);
+  EXPECT_LT(outputs.size(), 1'000U);
+  ASSERT_TRUE(run.failure());
+  EXPECT_EQ(run.failure()->error.value.size(), 5'000U);
+}
+
 TEST_F(NotebookRunTest, SaysThatDisplaysWereCut) {
   const auto outputs = outputs_of({shown(wire::DisplayKind::display, "a")}, {.displays_truncated = true});
   EXPECT_EQ(outputs.at(1).at("text").at(0), "[hutch: the rest of the displays was left out]\n");

@@ -113,6 +113,53 @@ std::string_view name_of(SessionState state) {
   return "ended";
 }
 
+std::string render(const StreamEvent& event, Clock::time_point began) {
+  const auto us = std::chrono::duration_cast<std::chrono::microseconds>(event.at - began).count();
+  json::object result{{"seq", event.number},
+                      {"type", event_name(event)},
+                      {"run", or_null(event.run)},
+                      {"time_ms", static_cast<double>(us) / 1000.0}};
+  switch (event.type) {
+    case EventType::queued:
+    case EventType::started:
+    case EventType::input_wanted:
+      break;
+    case EventType::output:
+      result["text"] = event.text;
+      break;
+    case EventType::display:
+      for (auto& [name, value] : display_object(*event.display)) result[name] = std::move(value);
+      if (event.display->kind == wire::DisplayKind::clear) result["wait"] = event.display->wait;
+      break;
+    case EventType::truncated:
+      result["stream"] = event.stream == wire::Stream::out ? "stdout" : "stderr";
+      result["kept_bytes"] = event.kept_bytes;
+      break;
+    case EventType::file:
+      if (event.file) result["file"] = file_object(*event.file);
+      break;
+    case EventType::finished:
+      if (const auto run = event.result.lock()) return with_field(json_text(result), "result", run_text(*run));
+      result["result"] = nullptr;
+      break;
+    case EventType::tool_call:
+      result["call_id"] = event.call->call_id;
+      result["name"] = event.call->name;
+      result["input"] = input_of(*event.call);
+      result["deadline_ms"] = ms_left(*event.call, event.at);
+      break;
+    case EventType::tool_call_done:
+      result["call_id"] = event.text;
+      result["status"] = name_of(event.call_end);
+      break;
+    case EventType::session:
+      result["state"] = event.state;
+      result["reason"] = or_null(event.text);
+      break;
+  }
+  return json_text(result);
+}
+
 }  // namespace
 
 std::string status_of(const LiveRun& run) {
@@ -242,51 +289,11 @@ std::string_view event_name(const StreamEvent& event) {
   return "session";
 }
 
-std::string event_text(const StreamEvent& event, Clock::time_point began) {
-  const auto us = std::chrono::duration_cast<std::chrono::microseconds>(event.at - began).count();
-  json::object result{{"seq", event.number},
-                      {"type", event_name(event)},
-                      {"run", or_null(event.run)},
-                      {"time_ms", static_cast<double>(us) / 1000.0}};
-  switch (event.type) {
-    case EventType::queued:
-    case EventType::started:
-    case EventType::input_wanted:
-      break;
-    case EventType::output:
-      result["text"] = event.text;
-      break;
-    case EventType::display:
-      for (auto& [name, value] : display_object(*event.display)) result[name] = std::move(value);
-      if (event.display->kind == wire::DisplayKind::clear) result["wait"] = event.display->wait;
-      break;
-    case EventType::truncated:
-      result["stream"] = event.stream == wire::Stream::out ? "stdout" : "stderr";
-      result["kept_bytes"] = event.kept_bytes;
-      break;
-    case EventType::file:
-      if (event.file) result["file"] = file_object(*event.file);
-      break;
-    case EventType::finished:
-      if (const auto run = event.result.lock()) return with_field(json_text(result), "result", run_text(*run));
-      result["result"] = nullptr;
-      break;
-    case EventType::tool_call:
-      result["call_id"] = event.call->call_id;
-      result["name"] = event.call->name;
-      result["input"] = input_of(*event.call);
-      result["deadline_ms"] = ms_left(*event.call, event.at);
-      break;
-    case EventType::tool_call_done:
-      result["call_id"] = event.text;
-      result["status"] = name_of(event.call_end);
-      break;
-    case EventType::session:
-      result["state"] = event.state;
-      result["reason"] = or_null(event.text);
-      break;
-  }
-  return json_text(result);
+std::shared_ptr<const std::string> event_text(const StreamEvent& event, Clock::time_point began) {
+  if (auto told = event.told.lock()) return told;
+  auto text = std::make_shared<const std::string>(render(event, began));
+  event.told = text;
+  return text;
 }
 
 json::object limits_object(const wire::RunLimits& limits) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <boost/json.hpp>
+#include <memory>
 #include <string>
 
 #include "session/live_run.h"
@@ -22,7 +23,8 @@ std::string interrupted_text(const StoredRun& run);
 boost::json::object summary_of(const StoredRun& run);
 boost::json::object summary_of(const LiveRun& run);
 
-std::string event_text(const StreamEvent& event, Clock::time_point began);
+// One text for all who are being told of it at the same time.
+std::shared_ptr<const std::string> event_text(const StreamEvent& event, Clock::time_point began);
 std::string_view event_name(const StreamEvent& event);
 
 boost::json::object session_object(const Session& session);

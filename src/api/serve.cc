@@ -3,6 +3,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
 #include <boost/asio/detached.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/signal_set.hpp>
@@ -12,6 +14,7 @@
 #include <cstdio>
 #include <exception>
 #include <fstream>
+#include <map>
 
 #include "api/engine_client.h"
 #include "api/http_server.h"
@@ -20,11 +23,15 @@
 #include "api/service.h"
 #include "base/log.h"
 #include "base/scheduling.h"
+#include "session/run_owners.h"
 
 namespace hutch {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr Clock::duration kSpaceLook = std::chrono::seconds(5);
+constexpr int kSpacePause = 20;  // times what the last look took: many files are looked at less often
 
 bool is_public(const std::string& address) {
   return !address.empty() && !address.starts_with("127.") && !address.starts_with("[::1]") &&
@@ -48,33 +55,76 @@ Result<void> make_first_key(KeyStore& keys, const ServeSettings& settings) {
 // Beside the event loop, because it waits for the disk.
 class Housekeeping {
  public:
-  Housekeeping(net::any_io_executor executor, const ServeSettings& settings) : timer_(executor), settings_(settings) {}
+  Housekeeping(net::any_io_executor executor, const ServeSettings& settings, Hub& hub)
+      : timer_(executor), settings_(settings), hub_(hub) {}
 
   net::awaitable<void> run(const bool& stopping) {
     boost::system::error_code ignored;
-    unsigned round = 0;
     while (!stopping) {
       timer_.expires_after(std::chrono::seconds(1));
       co_await timer_.async_wait(net::redirect_error(net::use_awaitable, ignored));
-      net::post(thread_, [this, round = round++] { tidy_up(round); });
+      if (!busy_.exchange(true)) begin_round();  // otherwise the disk is slow: what waits for it does not pile up
     }
   }
 
  private:
+  using Owners = std::map<std::string, RunOwner>;  // by run
+
   // What an exception leaves undone is done in the next round.
-  void tidy_up(unsigned round) {
+  template <class Work>
+  static bool attempt(Work work) {
     try {
-      if (!database_) database_ = Database::open(settings_.data / "hutch.db");
-      if (*database_) std::ignore = (*database_)->checkpoint();
-      if (round % 30 == 0) bound_run_space(settings_.caps.directory, settings_.run_space);
+      work();
+      return true;
     } catch (const std::exception& error) {
       log::error("housekeeping failed", {{"error", error.what()}});
+      return false;
     }
+  }
+
+  void begin_round() {
+    const bool begun = attempt([this] {
+      std::optional<Owners> live;
+      if (Clock::now() >= next_space_look_) live = owners_of_live_runs();
+      net::post(thread_, [this, live = std::move(live)] {
+        attempt([&] { tidy_up(live); });
+        busy_ = false;
+      });
+    });
+    if (!begun) busy_ = false;
+  }
+
+  // Also of those that have just ended: the database may not have them yet.
+  Owners owners_of_live_runs() {
+    Owners owners;
+    hub_.for_each_run([&owners](const LiveRun& run) {
+      owners[run.identity().id] = {.key_id = run.identity().key_id, .under_way = run.stage() != RunStage::finished};
+    });
+    return owners;
+  }
+
+  void tidy_up(const std::optional<Owners>& live) {
+    if (!database_) database_ = Database::open(settings_.data / "hutch.db");
+    if (*database_) std::ignore = (*database_)->checkpoint();
+    if (!live) return;
+    const auto began = Clock::now();
+    std::optional<RunOwners> stored;
+    if (*database_) {
+      if (auto opened = RunOwners::open(**database_)) stored = std::move(*opened);
+    }
+    bound_run_space(settings_.caps.directory, settings_.run_space, [&](const std::string& run_id) -> RunOwner {
+      if (const auto found = live->find(run_id); found != live->end()) return found->second;
+      return {.key_id = stored ? stored->key_of(run_id).value_or("") : ""};
+    });
+    next_space_look_ = Clock::now() + std::max(kSpaceLook, kSpacePause * (Clock::now() - began));
   }
 
   net::steady_timer timer_;
   const ServeSettings& settings_;
-  std::optional<Result<Database>> database_;  // its own connection, used by its own thread only
+  Hub& hub_;
+  std::atomic<bool> busy_ = false;  // the thread: for as long, what is below is its own
+  Clock::time_point next_space_look_;
+  std::optional<Result<Database>> database_;  // a connection of its own
   net::thread_pool thread_{1};
 };
 
@@ -122,7 +172,7 @@ Result<void> serve(const ServeSettings& given, const std::string& version) {
 
   bool stopping = false;
   bool keeper_died = false;
-  Housekeeping housekeeping(context.get_executor(), service->settings);
+  Housekeeping housekeeping(context.get_executor(), service->settings, daemon.hub);
   take_short_turns();
   HUTCH_TRY(service->engine->workers().start());
   const auto stop = [&](std::string why) {

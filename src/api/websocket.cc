@@ -16,7 +16,10 @@ namespace beast = boost::beast;
 namespace websocket = beast::websocket;
 
 constexpr std::size_t kWebSocketMessage = 1 << 20;
-constexpr bool kCompress = false;  // it is not offered, so that the code for it need not be there either
+// A message that takes longer has no reader: so much, and what a slow line takes for its bytes.
+constexpr auto kLongestWrite = std::chrono::seconds(30);
+constexpr std::size_t kSlowestLine = 64U << 10;  // bytes a second
+constexpr bool kCompress = false;                // it is not offered, so that the code for it need not be there either
 
 class WebSocketOn final : public WebSocket {
  public:
@@ -41,17 +44,24 @@ class WebSocketOn final : public WebSocket {
     co_return beast::buffers_to_string(buffer.data());
   }
 
-  net::awaitable<bool> send(std::string text) override {
+  using WebSocket::send;
+  net::awaitable<bool> send(std::shared_ptr<const std::string> text) override {
     if (!co_await take_turn()) co_return false;
     socket_.text(true);
+    net::steady_timer limit(socket_.get_executor(), kLongestWrite + std::chrono::seconds(text->size() / kSlowestLine));
+    limit.async_wait([this, life = std::weak_ptr(life_)](const boost::system::error_code& in_time) {
+      if (!in_time && !life.expired()) close();
+    });
     boost::system::error_code failed;
-    co_await socket_.async_write(net::buffer(text), net::redirect_error(net::use_awaitable, failed));
+    co_await socket_.async_write(net::buffer(*text), net::redirect_error(net::use_awaitable, failed));
     closed_ = closed_ || failed;
     end_turn();
     co_return !failed;
   }
 
+  // Who is being told something and does not read would not read that either.
   net::awaitable<void> refuse(std::string reason) override {
+    if (writing_) co_return close();
     if (!co_await take_turn()) co_return;
     boost::system::error_code ignored;
     closed_ = true;
@@ -89,6 +99,7 @@ class WebSocketOn final : public WebSocket {
   std::deque<net::steady_timer*> waiting_;
   bool writing_ = false;
   bool closed_ = false;
+  std::shared_ptr<const void> life_ = std::make_shared<const char>();
 };
 
 }  // namespace

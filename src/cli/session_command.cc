@@ -159,7 +159,7 @@ int session_inspect(const SessionOptions& options) {
 }
 
 // Cells from here go in; what anybody's cells write comes out, in the order in which it happens. The next cell is sent
-// when the end of the last one has been shown.
+// when the end of the last one has been shown. Returns only before there is a second thread, which uses what is here.
 int session_attach(const SessionOptions& options) {
   const std::string address = "/v1/sessions/" + options.id;
   if (auto there = ask(options, "GET", address); !there) return fail(there.error());
@@ -189,20 +189,22 @@ int session_attach(const SessionOptions& options) {
     ::_exit(ended ? 0 : kOwnFailure);  // the other thread waits for a line that may never come
   });
   watch.detach();
+  int code = 0;
   for (std::string cell; read_cell(cell);) {
     if (cell.empty()) continue;
     const auto answer =
         expect_object(client->request("POST", address + "/runs", json::serialize(json::object{{"code", cell}})));
     if (!answer) {  // the watcher may be as quick to notice
       const bool broke = answer.error().code == ErrorCode::disconnected;
-      return broke ? connection_broke(": " + answer.error().message) : fail(answer.error());
+      code = broke ? connection_broke(": " + answer.error().message) : fail(answer.error());
+      break;
     }
     const std::string run = text_of(*answer, "execution_id");
     std::unique_lock lock(mutex);
     changed.wait_for(lock, std::chrono::seconds(5), [&] { return shown.contains(run); });
   }
   std::fflush(stdout);
-  ::_exit(0);  // the watcher still reads
+  ::_exit(code);  // the watcher still reads
 }
 
 int session_remove(const SessionOptions& options) {

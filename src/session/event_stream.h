@@ -45,6 +45,7 @@ struct StreamEvent {
   std::string state;                            // session: ready, restarted, expiring, ended
   std::shared_ptr<const PendingToolCall> call;  // tool_call
   ToolCallEnd call_end = ToolCallEnd::ok;
+  mutable std::weak_ptr<const std::string> told;  // as text, while somebody is being told of it: one for all of them
 };
 
 class EventStream {

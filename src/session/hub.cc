@@ -64,7 +64,8 @@ void keep_contents(const std::filesystem::path& directory, std::vector<Collected
   }
 }
 
-net::awaitable<void> feed(net::any_io_executor executor, std::string text, UniqueFd end) {
+net::awaitable<void> feed(net::any_io_executor executor, std::string text, UniqueFd end,
+                          [[maybe_unused]] std::shared_ptr<const void> kept) {
   net::posix::stream_descriptor pipe(executor, end.release());
   boost::system::error_code failed;
   co_await net::async_write(pipe, net::buffer(text), net::redirect_error(net::use_awaitable, failed));
@@ -79,7 +80,8 @@ Result<std::shared_ptr<LiveRun>> Hub::run_once(OneShot what, const std::string& 
                .files = std::move(what.files),
                .input = UniqueFd{pipe[0]},
                .tell_all = true,
-               .tools = std::move(what.tools)};
+               .tools = std::move(what.tools),
+               .kept = what.kept};
   UniqueFd input_end{pipe[1]};
   spec.request.want_files = what.keep_files;
   auto run = std::make_shared<LiveRun>(
@@ -126,7 +128,8 @@ Result<std::shared_ptr<LiveRun>> Hub::run_once(OneShot what, const std::string& 
   net::co_spawn(engine_.executor(), execute(*this, run, std::move(admitted), std::move(sink), what.keep_files),
                 net::detached);
   if (what.input.empty()) return run;
-  net::co_spawn(engine_.executor(), feed(engine_.executor(), std::move(what.input), std::move(input_end)),
+  net::co_spawn(engine_.executor(),
+                feed(engine_.executor(), std::move(what.input), std::move(input_end), std::move(what.kept)),
                 net::detached);
   return run;
 }
@@ -193,7 +196,11 @@ std::shared_ptr<Session> Hub::add_session(SessionSettings settings) {
     if (on_session_changed) on_session_changed(changed);
   };
   session->on_cpu_used = [this](Session& spender, std::uint64_t cpu_us) {
-    if (on_cpu_used) on_cpu_used(spender, cpu_us);
+    try {
+      if (on_cpu_used) on_cpu_used(spender, cpu_us);
+    } catch (const std::exception& error) {  // a session that is to end ends all the same
+      log::error("processor time not charged", {{"session", spender.settings().id}, {"error", error.what()}});
+    }
   };
   sessions_[id] = session;
   return session;
@@ -304,8 +311,8 @@ net::awaitable<void> Hub::close(std::shared_ptr<Session> session) {
     if (const auto saved = co_await session->save(); !saved) {
       log::warning("files not saved", {{"session", session->settings().id}, {"reason", saved.error().message}});
     }
+    if (on_session_changed) on_session_changed(*session);
   }
-  if (on_session_changed) on_session_changed(*session);
   co_await session->end("the daemon stops");
 }
 

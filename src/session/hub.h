@@ -28,6 +28,7 @@ struct OneShot {
   std::string input;
   bool keep_files = true;
   ToolOffer tools;
+  std::shared_ptr<const void> kept;  // for as long as files and input are in our memory
 };
 
 class Hub {

@@ -9,6 +9,7 @@
 #include <csignal>
 #include <utility>
 
+#include "base/log.h"
 #include "base/moving_chunk.h"
 #include "wire/codec.h"
 #include "wire/fd_passing.h"
@@ -143,7 +144,11 @@ net::awaitable<void> KeeperLink::listen() {
     if (got < 1) break;
     std::vector<UniqueFd> attached;
     for (std::size_t i = 0; i < fd_count; ++i) attached.emplace_back(fds[i]);
-    dispatch(std::string_view(bytes).substr(0, static_cast<std::size_t>(got)), std::move(attached));
+    try {
+      dispatch(std::string_view(bytes).substr(0, static_cast<std::size_t>(got)), std::move(attached));
+    } catch (const std::exception& error) {  // costs one run, which does not hear of this, and not all of them
+      log::error("word of the keeper lost", {{"error", error.what()}});
+    }
   }
   lost_ = true;
   unanswered_.clear();

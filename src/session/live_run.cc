@@ -4,7 +4,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <utility>
 
+#include "base/log.h"
 #include "base/utf8.h"
 
 namespace hutch {
@@ -170,13 +172,21 @@ void LiveRun::end() {
   cancel = nullptr;
   give_tool_result = nullptr;
   while (!tool_calls_.empty()) end_tool_call(std::string(tool_calls_.front()->call_id), ToolCallEnd::cancelled);
-  if (on_finished) on_finished(*this);
-  on_finished = nullptr;
-  if (on_stored) on_stored(*this);
-  on_stored = nullptr;
+  tell_once(on_finished);
+  tell_once(on_stored);
   tell({.type = EventType::finished, .result = weak_from_this()});
   events_.close();
   also_ = nullptr;
+}
+
+// Whoever waits for the end hears of it, also when there was no memory for what comes before.
+void LiveRun::tell_once(std::function<void(LiveRun&)>& whom) {
+  const auto once = std::exchange(whom, nullptr);
+  try {
+    if (once) once(*this);
+  } catch (const std::exception& error) {
+    log::error("run not stored", {{"run", identity_.id}, {"error", error.what()}});
+  }
 }
 
 std::size_t LiveRun::weight() const {

@@ -105,6 +105,7 @@ class LiveRun final : public std::enable_shared_from_this<LiveRun> {
   void tell_output(wire::Stream stream, std::string_view bytes);
   void spill(wire::Stream stream, std::string_view bytes);
   void end();
+  void tell_once(std::function<void(LiveRun&)>& whom);
 
   RunIdentity identity_;
   RunCaps caps_;

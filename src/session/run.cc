@@ -7,7 +7,6 @@
 
 #include "base/id.h"
 #include "base/log.h"
-#include "base/sha256.h"
 #include "wire/frame.h"
 
 namespace hutch {
@@ -330,9 +329,7 @@ void Run::on_keeper_lost() {
 
 net::awaitable<Collection> Run::collect() {
   std::map<std::string, std::string> inputs;
-  std::map<std::string, Sha256> hashes;
-  for (const auto& file : spec_.files) hashes[file.path].update(file.data);
-  for (auto& [path, hash] : hashes) inputs.emplace(path, hash.hex());
+  for (auto& [path, hash] : inputs_) inputs.emplace(path, hash.hex());
   const int workspace = link_.workspace.get();
   // What was empty is not looked at again: those who live on could have put something there.
   if (left_nothing_ || (inputs.empty() && is_empty(workspace)))

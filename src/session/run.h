@@ -4,12 +4,14 @@
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "base/result.h"
+#include "base/sha256.h"
 #include "base/unique_fd.h"
 #include "sandbox/limits.h"
 #include "session/denials.h"
@@ -61,10 +63,11 @@ struct RunSpec {
   bool others_follow = false;   // more starts are waiting
   // Of sessions: a sandbox that outlives its interpreter, and the interpreters that come after the first.
   bool lasting = false;
-  std::uint64_t into = 0;  // the lasting sandbox to start in
-  CgroupHandle cgroup;     // of that sandbox
-  bool tell_all = false;   // the sink caps the output; a program is not ended for talking
-  ToolOffer tools;         // to a one-shot that is a cell
+  std::uint64_t into = 0;            // the lasting sandbox to start in
+  CgroupHandle cgroup;               // of that sandbox
+  bool tell_all = false;             // the sink caps the output; a program is not ended for talking
+  ToolOffer tools;                   // to a one-shot that is a cell
+  std::shared_ptr<const void> kept;  // until the files have been sent
 };
 
 // A failure of ours, with the step at which it happened.
@@ -237,7 +240,8 @@ class Run final : public KeeperListener, public std::enable_shared_from_this<Run
   bool writing_ = false;
   std::string given_input_;  // that the program's pipe has not taken yet
   bool giving_ = false;
-  std::string task_;  // one that was too long for the request
+  std::string task_;                      // one that was too long for the request
+  std::map<std::string, Sha256> inputs_;  // by path: the files that were put in
   bool task_sent_ = false;
   bool cell_runs_ = false;
   bool cell_ending_ = false;  // it is over, and the keeper is asked about it

@@ -7,6 +7,11 @@
 #include "wire/frame.h"
 
 namespace hutch {
+namespace {
+
+constexpr std::size_t kLargeFile = 64U << 10;  // to be hashed elsewhere
+
+}  // namespace
 
 StartRequest Run::start_request() const {
   return {.run = link_.number,
@@ -105,13 +110,28 @@ void Run::task_is_out() {
   for (auto& cell : std::exchange(early_cells_, {})) send_cell(std::move(cell));
 }
 
+// Of each only the hash is kept, by which it is known whether the program changed it.
 net::awaitable<void> Run::send_files() {
   boost::system::error_code failed;
   for (auto& file : spec_.files) {
-    const std::string bytes = wire::make_frame(wire::TaskType::put_file, file);
-    co_await net::async_write(link_.control, net::buffer(bytes), net::redirect_error(net::use_awaitable, failed));
+    {
+      const std::string bytes = wire::make_frame(wire::TaskType::put_file, file);
+      co_await net::async_write(link_.control, net::buffer(bytes), net::redirect_error(net::use_awaitable, failed));
+    }
     if (failed) co_return;
+    const std::string data = std::exchange(file.data, {});
+    Sha256& hash = inputs_[file.path];  // which may come in several pieces
+    const auto add = [&hash, &data] {
+      hash.update(data);
+      return true;
+    };
+    if (data.size() > kLargeFile) {
+      co_await workers_.run(owner, add);
+    } else {
+      add();
+    }
   }
+  spec_.kept.reset();
   send(task());
   task_is_out();
 }

@@ -19,10 +19,12 @@ constexpr std::uint64_t kMany = 8;  // threads, with those of our own
 // that they waited for each other.
 void Run::begin_turn(bool waited) {
   cpu_seen_us_ = link_.cpu_before_us + cell_cpu_before_us_;
-  // The keeper knows where a one-shot begins; a session may have been made in other times.
+  came_forward_ = false;
+  // The keeper knows where a one-shot begins, unless it was made in advance, as one that is quick; a session may have
+  // been made in other times.
   const bool quick = limits_now_.cpu_percent <= 100;
   place_ = waited ? Place::others : quick ? Place::spared : Place::anywhere;
-  if (is_shell()) tell_place();
+  if (is_shell() || (claimed_ && place_ != Place::spared)) tell_place();
   arm_patience();
 }
 
@@ -39,13 +41,14 @@ void Run::arm_patience() {
 
 // With those that use a processor much of the time. Who had none is not to have less.
 void Run::lose_patience() {
-  if (!link_.cgroup || ended_ != Ended::by_itself) return;  // who is to die is not to wait for it
-  const auto reading = link_.cgroup.read();
-  if (!reading) return;
+  if (!usable()) return;          // who is to die is not to wait for it
   if (place_ == Place::spared) {  // those are for who is quick
     place_ = Place::anywhere;
     tell_place();
   }
+  if (!link_.cgroup || came_forward_) return;
+  const auto reading = link_.cgroup.read();
+  if (!reading) return;
   const std::uint64_t used = reading->cpu_us - std::min(cpu_seen_us_, reading->cpu_us);
   cpu_seen_us_ = reading->cpu_us;
   if (!pool_.crowded()) {
@@ -60,10 +63,10 @@ void Run::lose_patience() {
 // now. Others who stand back would only be in the way.
 void Run::on_keeper_stuck(bool stuck) {
   if (!stuck) {
-    if (std::exchange(came_forward_, false) && ended_ == Ended::by_itself) link_.cgroup.stand_back(true);
+    if (std::exchange(came_forward_, false) && usable()) link_.cgroup.stand_back(true);
     return;
   }
-  if (!link_.cgroup.stands_back || link_.cgroup.count_threads().value_or(0) < kMany) return;
+  if (!link_.cgroup.stands_back || !usable() || link_.cgroup.count_threads().value_or(0) < kMany) return;
   link_.cgroup.stand_back(false);
   came_forward_ = true;
 }

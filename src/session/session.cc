@@ -37,7 +37,6 @@ Session::Session(Engine& engine, SessionSettings settings, Admission::Owner owne
       events_(engine.executor(), kEventBytes),
       cell_over_(engine.executor()),
       interpreter_gone_(std::make_shared<Event>(engine.executor())),
-      opened_(engine.executor()),
       saved_(engine.executor()) {}
 
 SessionState Session::state() const {
@@ -75,6 +74,10 @@ void Session::charge(std::chrono::microseconds least) {
 
 void Session::stop_between_runs() {
   if (!current_ && queue_.empty() && !opening_ && interpreter_) interpreter_->cancel();
+}
+
+void Session::refuse_queued(const Error& why) {
+  for (auto& waiting : std::exchange(queue_, {})) waiting.run->fail({.error = why});
 }
 
 void Session::submit(std::shared_ptr<LiveRun> run, CellTask task) {
@@ -270,6 +273,7 @@ UniqueFd Session::share_workspace() const { return UniqueFd{::fcntl(workspace_.g
 // What others than the program did to the files is not the next cell's doing.
 net::awaitable<void> Session::look_at_files() {
   const UniqueFd workspace = share_workspace();
+  if (!workspace) co_return;
   const std::uint64_t sandbox = sandbox_;
   FileStamps known = std::move(known_files_);
   co_await engine_.workers().run(
@@ -282,6 +286,11 @@ net::awaitable<void> Session::collect(LiveRun& run, wire::Record& record) {
   if (!workspace_ || (known_files_.empty() && is_empty(workspace_.get()))) co_return;
   const auto begin = Clock::now();
   const UniqueFd workspace = share_workspace();
+  if (!workspace) {  // we have no more descriptors: what there is is not known, and not lost either
+    unsaved_ = true;
+    record.files_truncated = true;
+    co_return;
+  }
   FileStamps known = std::move(known_files_);
   Collection changed = co_await engine_.workers().run(owner_, [&workspace, &known, scratch = limits_.scratch] {
     return collect_changes(workspace.get(), known, Look::content, scratch);
@@ -334,7 +343,7 @@ bool Session::interrupt() {
 net::awaitable<std::expected<void, StartFailure>> Session::restart() {
   touch();
   const auto self = shared_from_this();
-  if (opening_) co_await opened_.wait();  // whoever opened it is to have it, for a moment
+  while (const auto others = opening_) co_await others->over.wait();  // whoever opened it is to have it, for a moment
   const auto running = current_;
   const auto last = interpreter_gone_;
   if (interpreter_) {
@@ -371,9 +380,7 @@ net::awaitable<Result<std::string>> Session::ask(wire::Ask question) {
 net::awaitable<void> Session::end(std::string reason) {
   const auto self = shared_from_this();
   if (std::exchange(ended_, true)) co_return;
-  for (auto& waiting : std::exchange(queue_, {})) {
-    waiting.run->fail({.error = ended_before()});
-  }
+  refuse_queued(ended_before());
   if (turn_ != nullptr) engine_.give_up(*turn_);
   charge(std::chrono::microseconds(1));
   co_await stop_interpreter();

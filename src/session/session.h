@@ -4,6 +4,7 @@
 #pragma once
 
 #include <deque>
+#include <expected>
 #include <filesystem>
 #include <functional>
 #include <map>
@@ -68,13 +69,14 @@ class Session final : public RunSink, public std::enable_shared_from_this<Sessio
   // Tells on_cpu_used what the sandbox used beside its runs: what they left running, questions, changes of files. Less
   // than `least` stays for the next time.
   void charge(std::chrono::microseconds least);
-  void stop_between_runs();  // the interpreter and all else, unless a run is under way or waits
-  void warn_of_expiry();     // once, until it is used again
+  void stop_between_runs();              // the interpreter and all else, unless a run is under way or waits
+  void refuse_queued(const Error& why);  // what waits for the current run never begins
+  void warn_of_expiry();                 // once, until it is used again
   void touch() { last_used_ns = system_now_ns(); }
   [[nodiscard]] SessionState state() const;
   [[nodiscard]] std::optional<std::uint64_t> peak_memory() const;  // of the sandbox, so far
   [[nodiscard]] bool has_sandbox() const { return sandbox_ != 0; }
-  [[nodiscard]] bool opening() const { return opening_; }  // its files may not all be there yet
+  [[nodiscard]] bool opening() const { return opening_ != nullptr; }  // its files may not all be there yet
   [[nodiscard]] bool has_files() const { return has_files_; }
   [[nodiscard]] int workspace() const { return workspace_.get(); }
   [[nodiscard]] UniqueFd share_workspace() const;  // for a worker: the session may end meanwhile
@@ -94,6 +96,12 @@ class Session final : public RunSink, public std::enable_shared_from_this<Sessio
   struct Waiting {
     std::shared_ptr<LiveRun> run;
     CellTask task;
+  };
+  // Whoever waits for it keeps it: the next one may begin before they hear of its end.
+  struct Opening {
+    explicit Opening(const net::any_io_executor& executor) : over(executor) {}
+    Event over;
+    std::expected<void, StartFailure> result;  // once it is over
   };
 
   void on_output(wire::OutputEvent event) override;
@@ -147,14 +155,13 @@ class Session final : public RunSink, public std::enable_shared_from_this<Sessio
   bool files_touched_ = false;  // by others than the program, since the last look
   bool unsaved_ = false;
   bool saving_ = false;
-  bool opening_ = false;
   bool working_ = false;
   bool lost_ = false;
   std::int64_t warned_ns_ = 0;
   bool ended_ = false;
   Event cell_over_;                          // the current cell is, or its interpreter
   std::shared_ptr<Event> interpreter_gone_;  // of the latest one; whoever waits keeps that one's
-  Event opened_;
+  std::shared_ptr<Opening> opening_;         // that is under way
   Event saved_;
   std::optional<wire::Record> cell_record_;
   bool cell_exits_ = false;

@@ -13,6 +13,7 @@ namespace {
 
 constexpr std::size_t kMostIdlePorters = 2;
 constexpr std::uint32_t kMostSavedFiles = 100'000;
+constexpr std::uint32_t kOwnInodes = 8;  // of the space: its directories, and what unpacking needs for itself
 constexpr std::uint64_t kHeaderAllowance = 64U << 20;  // in an archive: a kilobyte or two for each file
 constexpr auto kTimeToPack = std::chrono::minutes(5);
 
@@ -21,11 +22,15 @@ Error too_large_to_save() {
                     "with holes and hard links in full, they are larger than what the session has room for");
 }
 
+Error too_many_to_save() {
+  return make_error(ErrorCode::limit, "with hard links counted, there are more of them than could be brought back");
+}
+
 // Of the session's space, and not of the daemon's disk.
 Error does_not_fit() {
   return {.code = ErrorCode::system,
           .message = "The saved files do not fit into the session's space.",
-          .hint = "Make a session with more (limits.scratch).",
+          .hint = "Make a session with more (limits.scratch, limits.inodes).",
           .system_errno = ENOSPC};
 }
 
@@ -62,7 +67,10 @@ net::awaitable<Result<void>> Session::save() {
   if (!settings_.persist) co_return Result<void>{};
   // Half of what was saved must not take the place of all, and what is being saved is what was there before: there may
   // be more since. Either may begin while we wait for the other.
-  while (saving_ || (opening_ && !has_files_)) co_await (saving_ ? saved_ : opened_).wait();
+  while (saving_ || (opening_ && !has_files_)) {
+    const auto opening_now = opening_;
+    co_await (saving_ ? saved_ : opening_now->over).wait();
+  }
   if (!has_files_ || !unsaved_) co_return Result<void>{};
   const std::string temporary = settings_.saved_files.string() + ".new";
   saving_ = true;
@@ -113,6 +121,7 @@ net::awaitable<Result<void>> Session::pack_into(const std::string& path) {
   if (!outcome) co_return make_error(ErrorCode::internal, outcome.error().message);
   give_back(porter);
   if (outcome->size > limits_.scratch.count) co_return too_large_to_save();
+  if (outcome->count + kOwnInodes > std::min(limits_.inodes, kMostSavedFiles)) co_return too_many_to_save();
   const bool on_disk = co_await engine_.workers().run(owner_, [&file] { return ::fdatasync(file.get()) == 0; });
   if (!on_disk) co_return make_error(ErrorCode::limit, "the daemon's disk does not take them");
   co_return Result<void>{};
@@ -138,7 +147,9 @@ net::awaitable<Result<void>> Session::restore() {
   std::string piece(wire::kPorterPiece, '\0');
   while (sent) {
     const ssize_t got = ::read(file.get(), piece.data(), piece.size());
-    if (got <= 0) break;
+    // Not the end of the archive: what is there by now would be taken for all of it.
+    if (got < 0) co_return system_error(errno).during("read the saved files of the session");
+    if (got == 0) break;
     sent = co_await porter->send_data(std::string_view(piece).substr(0, static_cast<std::size_t>(got)));
   }
   co_await porter->send(wire::PorterTask::end, wire::PorterNothing{});

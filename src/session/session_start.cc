@@ -20,27 +20,25 @@ bool may_pass(const StartFailure& failure) {
 
 Error Session::ended_before() { return make_error(ErrorCode::disconnected, "the session ended before it could run"); }
 
-// Whoever comes while it is being opened waits for the same.
+// Whoever comes while it is being opened waits for the same, and is told the same.
 net::awaitable<std::expected<void, StartFailure>> Session::open() {
   const auto self = shared_from_this();
-  if (opening_) {
-    co_await opened_.wait();
-    if (interpreter_) co_return std::expected<void, StartFailure>{};
+  if (const auto others = opening_) {
+    co_await others->over.wait();
     if (ended_) co_return std::unexpected(StartFailure{.error = ended_before()});
-    co_return std::unexpected(StartFailure{.error = make_error(ErrorCode::internal, "the interpreter did not start")});
+    co_return others->result;
   }
-  opening_ = true;
-  opened_.reset();
-  std::expected<void, StartFailure> result;
+  const auto ours = std::make_shared<Opening>(engine_.executor());
+  opening_ = ours;
   try {
-    result = co_await open_once();
+    ours->result = co_await open_once();
   } catch (const std::exception& error) {  // whoever waits for the same is not to wait for ever
     log::error("session not opened", {{"session", settings_.id}, {"error", error.what()}});
-    result = std::unexpected(StartFailure{.error = could_not_go_on()});
+    ours->result = std::unexpected(StartFailure{.error = could_not_go_on()});
   }
-  opening_ = false;
-  opened_.set();
-  co_return result;
+  opening_.reset();
+  ours->over.set();
+  co_return ours->result;
 }
 
 // In the sandbox that there is, if there is one. Only what the keeper calls gone is given up: any other failure leaves
@@ -57,6 +55,11 @@ net::awaitable<std::expected<void, StartFailure>> Session::open_once() {
     started = co_await start_interpreter();
   }
   if (!started) co_return started;
+  if (sandbox_ != 0 && !workspace_) {  // no descriptor for it: nobody would notice that there is something to save
+    co_await stop_interpreter();
+    lose_sandbox();
+    co_return std::unexpected(StartFailure{.error = make_error(ErrorCode::system, "too many open files")});
+  }
   lost_ = false;
   if (!has_files_) {
     if (auto brought = co_await bring_back_files(); !brought) {
@@ -104,13 +107,18 @@ net::awaitable<std::expected<void, StartFailure>> Session::start_interpreter() {
   const auto gone = std::make_shared<Event>(engine_.executor());
   interpreter_gone_ = gone;
   interpreter_ = *run;
-  net::co_spawn(
-      engine_.executor(),
-      [](std::shared_ptr<Session> self, std::shared_ptr<Run> interpreter,
-         std::shared_ptr<Event> end) -> net::awaitable<void> {
-        co_await self->host(std::move(interpreter), std::move(end));
-      }(shared_from_this(), *run, gone),
-      net::detached);
+  try {
+    net::co_spawn(
+        engine_.executor(),
+        [](std::shared_ptr<Session> self, std::shared_ptr<Run> interpreter,
+           std::shared_ptr<Event> end) -> net::awaitable<void> {
+          co_await self->host(std::move(interpreter), std::move(end));
+        }(shared_from_this(), *run, gone),
+        net::detached);
+  } catch (...) {  // out of memory: it never begins, and nobody is to take it for one that does
+    interpreter_.reset();
+    throw;
+  }
   const bool ready = co_await (*run)->wait_until_ready();
   if (ready && sandbox_ == 0) adopt_sandbox(**run);  // even if it is to go at once: it is ours to release
   if (ready && interpreter_ && !ended_) co_return std::expected<void, StartFailure>{};

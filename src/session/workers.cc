@@ -12,9 +12,18 @@ constexpr unsigned kThreads = 2;
 
 }  // namespace
 
+Workers::Pool::Pool() {
+  try {
+    while (threads.size() < kThreads) threads.emplace_back([this] { context.run(); });
+  } catch (...) {
+    context.stop();  // those that there are are waited for
+    throw;
+  }
+}
+
 Result<void> Workers::start() {
   try {
-    if (!pool_) pool_.emplace(kThreads);
+    if (!pool_) pool_.emplace();
   } catch (const std::system_error& failed) {
     return system_error(failed.code().value()).during("make threads for files");
   }
@@ -22,7 +31,7 @@ Result<void> Workers::start() {
 }
 
 net::awaitable<void> Workers::enter(Owner owner) {
-  if (!pool_) pool_.emplace(kThreads);
+  if (!pool_) pool_.emplace();
   const auto lane = lanes_.try_emplace(owner).first;
   if (!lane->second.at_work && at_work_ < kThreads) {
     lane->second.at_work = true;
@@ -31,7 +40,16 @@ net::awaitable<void> Workers::enter(Owner owner) {
   }
   const auto turn = std::make_shared<Event>(home_);  // shared: this may be gone before whoever leaves
   lane->second.waiting.push_back(turn);
-  co_await turn->wait();
+  try {
+    co_await turn->wait();
+  } catch (...) {  // out of memory: the turn is another's
+    if (turn->is_set()) {
+      leave(owner);
+    } else {
+      std::erase(lanes_[owner].waiting, turn);
+    }
+    throw;
+  }
 }
 
 void Workers::begin(Lanes::iterator lane) {

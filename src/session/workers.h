@@ -5,15 +5,18 @@
 
 #include <atomic>
 #include <boost/asio/bind_executor.hpp>
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
-#include <boost/asio/thread_pool.hpp>
 #include <cstdint>
 #include <deque>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string_view>
+#include <thread>
 #include <type_traits>
+#include <vector>
 
 #include "base/result.h"
 #include "session/task_group.h"
@@ -43,8 +46,8 @@ class Workers {
     std::optional<std::invoke_result_t<Work&>> result;
     std::exception_ptr thrown;
     try {
-      co_await net::post(*pool_,
-                         net::bind_executor(*pool_, net::use_awaitable));  // bound: it would stay here otherwise
+      const auto there = pool_->context.get_executor();
+      co_await net::post(there, net::bind_executor(there, net::use_awaitable));  // bound: it would stay here otherwise
       stand_back();
       choose_processors();
       result.emplace(work());
@@ -70,10 +73,20 @@ class Workers {
   static void stand_back();
   void choose_processors() const;
 
+  // Asio's own pool waits for ever for its first thread when the second is refused.
+  struct Pool {
+    Pool();  // throws std::system_error
+    ~Pool() { context.stop(); }
+
+    net::io_context context;
+    net::executor_work_guard<net::io_context::executor_type> work{context.get_executor()};
+    std::vector<std::jthread> threads;
+  };
+
   net::any_io_executor home_;
   Processors processors_;
   std::atomic<bool> kept_apart_{false};
-  std::optional<net::thread_pool> pool_;
+  std::optional<Pool> pool_;
   Lanes lanes_;  // of those who work or wait
   unsigned at_work_ = 0;
 };

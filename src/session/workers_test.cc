@@ -1,6 +1,10 @@
 #include "session/workers.h"
 
 #include <gtest/gtest.h>
+#include <pthread.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <boost/asio/detached.hpp>
@@ -18,13 +22,17 @@ namespace {
 
 class WorkersTest : public testing::Test {
  protected:
+  void SetUp() override { ASSERT_TRUE(workers_.start()); }
+
   template <class Work>
   void ask(Workers::Owner owner, Work work) {
     const auto task = [](WorkersTest& test, Workers::Owner whose, Work what) -> net::awaitable<void> {
       test.done_.push_back(co_await test.workers_.run(whose, std::move(what)));
       test.came_back_on_ = std::this_thread::get_id();
     };
-    net::co_spawn(context_, task(*this, owner, std::move(work)), net::detached);
+    net::co_spawn(context_, task(*this, owner, std::move(work)), [](const std::exception_ptr& thrown) {
+      if (thrown) std::rethrow_exception(thrown);
+    });
     context_.poll();
   }
 
@@ -52,11 +60,32 @@ TEST_F(WorkersTest, ThreadsAreThereBeforeAnybodyNeedsThem) {
     return std::distance(begin(all), end(all));
   };
   const auto before = threads();
-  ASSERT_TRUE(workers_.start());
-  EXPECT_EQ(threads(), before + 2);
+  EXPECT_GE(before, 3);
   ask(1, [] { return std::string("done"); });
   context_.run();
-  EXPECT_EQ(threads(), before + 2);
+  EXPECT_EQ(threads(), before);
+}
+
+TEST(Workers, SayThatThereAreNoThreads) {
+#if defined(__SANITIZE_ADDRESS__) || __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+  GTEST_SKIP() << "a sanitizer's shadow does not fit into a limit of address space";
+#endif
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::alarm(20);  // it is not to wait for ever
+    pthread_attr_t wide;
+    ::pthread_attr_init(&wide);
+    ::pthread_attr_setstacksize(&wide, 8UL << 30);
+    ::pthread_setattr_default_np(&wide);
+    const rlimit room_for_one{12UL << 30, 12UL << 30};
+    ::setrlimit(RLIMIT_AS, &room_for_one);
+    net::io_context context;
+    Workers workers(context.get_executor());
+    ::_exit(workers.start() ? 1 : 0);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
 }
 
 TEST_F(WorkersTest, WhoHasMuchToDoKeepsNobodyElseWaiting) {

@@ -1,6 +1,7 @@
 // Runners that join a sandbox which is already in use: the next interpreter of a session, and helpers that work beside
 // it. Such a sandbox lasts until it is released, not until its first runner ends.
 #include <csignal>
+#include <utility>
 #include <vector>
 
 #include "sandbox/kernel.h"
@@ -71,13 +72,22 @@ void KeeperLoop::begin_to_empty(std::uint64_t run, Sandbox& sandbox, std::uint64
   sandbox.shell.cgroup()->stop_forks();
   std::erase_if(emptying_, [run](const Emptying& other) { return other.run == run; });
   sandbox.being_emptied = !is_empty(sandbox, but_for);
-  if (sandbox.being_emptied) emptying_.push_back({.run = run, .but_for = but_for});
+  if (sandbox.being_emptied) {
+    emptying_.push_back({.run = run, .but_for = but_for});
+  } else {
+    guests_may_begin_ = true;
+  }
 }
 
 void KeeperLoop::go_on_emptying() {
   constexpr std::uint64_t kPauseNs = 2'000'000;
   const std::uint64_t now = kernel::monotonic_ns();
-  if (emptying_.empty() || now - looked_ns_ < kPauseNs) return;
+  if (!emptying_.empty() && now - looked_ns_ >= kPauseNs) look_at_emptying(now);
+  if (!std::exchange(guests_may_begin_, false)) return;
+  for (const auto& request : std::exchange(for_guests_, {})) begin_guest(request);
+}
+
+void KeeperLoop::look_at_emptying(std::uint64_t now) {
   looked_ns_ = now;
   const auto empty = std::erase_if(emptying_, [this](const Emptying& one) {
     const auto found = sandboxes_.find(one.run);
@@ -86,8 +96,7 @@ void KeeperLoop::go_on_emptying() {
     sandbox.being_emptied = !sandbox.released && !sandbox.init_gone && !is_empty(sandbox, one.but_for);
     return !sandbox.being_emptied;
   });
-  if (empty == 0) return;
-  for (const auto& request : std::exchange(for_guests_, {})) begin_guest(request);
+  if (empty > 0) guests_may_begin_ = true;
 }
 
 bool KeeperLoop::is_empty(Sandbox& sandbox, std::uint64_t but_for) {

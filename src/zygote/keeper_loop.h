@@ -106,6 +106,7 @@ class KeeperLoop {
   void kill_others(std::uint64_t run);
   void begin_to_empty(std::uint64_t run, Sandbox& sandbox, std::uint64_t but_for);
   void go_on_emptying();
+  void look_at_emptying(std::uint64_t now);
   bool is_empty(Sandbox& sandbox, std::uint64_t but_for);
   [[nodiscard]] std::vector<pid_t> own_processes(const Sandbox& sandbox) const;
   void handle_settle(const SettleRequest& request);
@@ -167,6 +168,7 @@ class KeeperLoop {
   std::vector<Emptying> emptying_;        // sandboxes in which a program's processes are dying
   std::uint64_t looked_ns_ = 0;           // at those
   std::vector<StartRequest> for_guests_;  // waiting for one of those
+  bool guests_may_begin_ = false;         // one of those is empty
 };
 
 }  // namespace hutch

@@ -173,16 +173,25 @@ class WebSocket:
         self._socket.sendall(head + mask + masked)
 
     def receive_frame(self) -> tuple[int, bytes]:
-        """(8, b"") when it is over."""
+        """A control frame or all pieces of a message; (8, b"") when it is over."""
+        kind, data, final = self._receive_piece()
+        while not final:
+            more, piece, final = self._receive_piece()
+            if more != 0:
+                raise AssertionError("a frame of kind %d within a message" % more)
+            data += piece
+        return kind, data
+
+    def _receive_piece(self) -> tuple[int, bytes, bool]:
         head = self._file.read(2)
         if len(head) < 2:
-            return 8, b""
+            return 8, b"", True
         size = head[1] & 127
         if head[1] & 128 or head[0] & 0x70:
             raise AssertionError("a server does not mask, and nothing was negotiated")
         if size >= 126:
             size = int.from_bytes(self._file.read(2 if size == 126 else 8), "big")
-        return head[0] & 15, self._file.read(size)
+        return head[0] & 15, self._file.read(size), bool(head[0] & 0x80)
 
     def receive(self) -> dict | None:
         """The next message; nothing when the daemon has closed."""

@@ -394,6 +394,14 @@ class Watching(FileScenario):
                 seen += self.wait_for(events, name, "deleted")
             self.assertEqual([event["seq"] for event in seen], list(range(1, len(seen) + 1)))
 
+    def test_a_watch_of_a_session_that_ends_tells_of_no_deletions(self):
+        with self.api.session() as session:
+            self.api.put(session.file("f"), b"x", 201)
+            with self.api.stream("GET", session.at + "/files?watch=true") as events:
+                self.assertEqual(next(events)["type"], "watching")
+                self.api.delete(session.at)
+                self.assertEqual(list(events), [])
+
     def test_a_key_has_only_so_many_watches(self):
         with contextlib.ExitStack() as open_ones:
             for _ in range(8):

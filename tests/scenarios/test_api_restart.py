@@ -1,11 +1,13 @@
 """A daemon that is killed, stopped or full, and the next one in the same place."""
 from __future__ import annotations
 
+import concurrent.futures
 import contextlib
 import io
 import os
 import resource
 import signal
+import sqlite3
 import tarfile
 import time
 
@@ -147,9 +149,30 @@ class Death(Restart):
         for _ in range(2):
             answer = session.client.call("POST", session.at + "/runs", {"code": "1"})
             self.assertEqual((answer.status, answer.error["code"]), (507, "disk_full"), answer)
+        with concurrent.futures.ThreadPoolExecutor(4) as threads:  # one opens it, the others wait for the same
+            together = [threads.submit(session.client.call, *asked) for asked in (
+                ("GET", session.at + "/files/"), ("POST", session.at + "/runs", {"code": "1"}),
+                ("GET", session.at + "/files/"), ("GET", session.at + "/files/missing"))]
+        for asked in together:
+            answer = asked.result()
+            self.assertEqual((answer.status, answer.error["code"]), (507, "disk_full"), answer)
         answer = session.client.call("POST", session.at + "/complete", {"code": "pri"})
         self.assertEqual((answer.status, answer.error["code"]), (507, "disk_full"), answer)
         self.assertGreater(os.path.getsize(saved), 40 << 20, "they stay what they are")
+
+    def test_a_session_whose_template_is_gone_says_so(self):
+        session = self.client.session(persist=True)
+        session.run("open('f', 'w').close()")
+        self.server.kill()
+        with contextlib.closing(sqlite3.connect(os.path.join(self.server.data, "hutch.db"))) as database, database:
+            database.execute("UPDATE session SET template_name = 'gone'")
+        session.client = self.restart()
+        for method, rest, data in (("POST", "/runs", {"code": "1"}), ("POST", "/restart", None),
+                                   ("POST", "/complete", {"code": "pri"}), ("POST", "/inspect", {"code": "print"}),
+                                   ("GET", "/variables", None), ("GET", "/variables/x", None), ("GET", "/files/", None),
+                                   ("GET", "/files/f", None)):
+            answer = session.client.call(method, session.at + rest, data)
+            self.check_error(answer, 404, "template_not_found", "unknown_template")
 
 
 class Gone(Restart):
@@ -226,8 +249,10 @@ class NoRoom(Restart):
             session.run("open('f', 'w').write('kept')")
             session.run("import os; os._exit(1)")
             with self.client.session():
-                answer = self.client.call("POST", session.at + "/runs", {"code": "1"})
-                self.check_error(answer, 503, "capacity", "no_slots")
+                for rest, data in (("/runs", {"code": "1"}), ("/complete", {"code": "pri"})):
+                    answer = self.client.call("POST", session.at + rest, data)
+                    error = self.check_error(answer, 503, "capacity", "no_slots")
+                    self.assertGreater(error["retry_after_ms"], 0)
             again = session.run("print(open('f').read())")
             self.assertEqual((again["stdout"], again["session"]["state"]), ("kept\n", "files_kept"))
             self.client.delete(session.at)
@@ -340,9 +365,24 @@ class Full(Restart):
         self.assertEqual((after["status"], after["stdout"]), ("cancelled", ""))
 
 
-class Busy(Restart):
+class Crowded(Restart):
     CORES = os.cpu_count() or 1
-    environment = {"HUTCH_ENGINE_MAX_RUNNING": str(CORES + 1), "HUTCH_ENGINE_POOL_MAX": "0"}  # every start is on demand
+    environment = {"HUTCH_ENGINE_MAX_RUNNING": str(CORES + 1)}
+    ASK = "import os; print(len(os.sched_getaffinity(0)))"
+
+    def setUp(self):
+        super().setUp()
+        self.processors = len(os.sched_getaffinity(0))
+        self.spared = max(self.processors // 4, 1)
+
+    def needs_processors(self) -> None:
+        if self.processors < 2:
+            support.missing("a second processor")
+
+    def ask_until(self, condition: str) -> str:
+        """How many processors there are, as soon as it is so many."""
+        return "import os, time\nend = time.monotonic() + 9\n" \
+               "while not len(os.sched_getaffinity(0)) %s and time.monotonic() < end: time.sleep(.01)\n" % condition + self.ASK
 
     def standing_back(self) -> int:
         """How many sandboxes take only processors that nobody else wants."""
@@ -352,43 +392,48 @@ class Busy(Restart):
                 count += file.read() == "1\n"
         return count
 
+    def launch_many(self) -> list[str]:
+        """More than there are places, until they are cancelled."""
+        return [self.client.launch("import time; time.sleep(60)") for _ in range(4 * self.CORES)]
+
+    def cancel(self, runs: list[str]) -> None:
+        for run in runs:
+            self.client.post("/v1/runs/%s/cancel" % run, expect=202)
+
+
+class Busy(Crowded):
+    environment = {**Crowded.environment, "HUTCH_ENGINE_POOL_MAX": "0"}  # every start is on demand
+
     def test_long_programs_stand_back_where_processors_are_short(self):
         running = [self.client.launch("while True: pass") for _ in range(self.CORES + 2)]  # one of them waits
         self.assertTrue(support.settle(lambda: self.standing_back() == self.CORES + 1), self.standing_back())
         other = self.server.new_client("other")
         self.assertEqual(other.run("print(1)")["stdout"], "1\n")  # as if they were not there
-        for run in running[1:]:
-            self.client.post("/v1/runs/%s/cancel" % run, expect=202)
+        self.cancel(running[1:])
         self.assertTrue(support.settle(lambda: self.standing_back() == 0), "alone, it need not")
-        self.client.post("/v1/runs/%s/cancel" % running[0], expect=202)
+        self.cancel(running[:1])
 
     def test_some_processors_are_spared_for_who_asks_for_little(self):
-        processors = len(os.sched_getaffinity(0))
-        if processors < 2:
-            support.missing("a second processor")
-        every, spared = "%d\n" % processors, "%d\n" % max(processors // 4, 1)
-        ask = "import os; print(len(os.sched_getaffinity(0)))"
-        # A cell begins before it is moved.
-        wait = "import os, time\nend = time.monotonic() + 9\n" \
-               "while len(os.sched_getaffinity(0)) {0} {1} and time.monotonic() < end: time.sleep(.01)\n" + ask
-        stay, yield_some = (wait.format(operator, processors) for operator in ("<", "=="))
+        self.needs_processors()
+        every, spared = "%d\n" % self.processors, "%d\n" % self.spared
+        stay = self.ask_until("== %d" % self.processors)
         other = self.server.new_client("other")
         with self.client.session() as session, other.session() as few:
-            many = [self.client.launch("import time; time.sleep(1.5)") for _ in range(6 * self.CORES)]
-            self.assertEqual(other.run(ask)["stdout"], spared)
-            self.assertTrue(support.settle(lambda: few.run(ask)["stdout"] == spared), "it was made before")
+            many = self.launch_many()
+            self.assertEqual(other.run(self.ASK)["stdout"], spared)
+            self.assertTrue(support.settle(lambda: few.run(self.ASK)["stdout"] == spared), "it was made before")
             self.assertEqual([few.run(stay)["stdout"], other.run(stay)["stdout"]], [every, every])
-            self.assertEqual(other.run(ask, limits={"cpu_percent": 200})["stdout"], every)
-            late = self.client.launch(ask)
-            cell = session.run(yield_some, expect=202, wait_ms=0)["execution_id"]
+            self.assertEqual(other.run(self.ASK, limits={"cpu_percent": 200})["stdout"], every)
+            late = self.client.launch(self.ASK)
+            moved = self.ask_until("< %d" % self.processors)  # a cell begins before it is moved
+            cell = session.run(moved, expect=202, wait_ms=0)["execution_id"]
+            self.assertEqual(other.run(self.ASK)["stdout"], spared)
+            self.cancel(many)
             for run in (late, cell):
-                while (ended := self.client.get("/v1/runs/%s?wait_ms=100" % run).json)["status"] in ("queued", "running"):
-                    self.assertEqual(other.run(ask)["stdout"], spared)
-                self.assertEqual(ended["stdout"], "%d\n" % (processors - max(processors // 4, 1)))
-            for run in many:
-                self.assertEqual(self.client.get("/v1/runs/%s?wait_ms=9000" % run).json["status"], "ok")
+                self.assertEqual(self.client.get("/v1/runs/%s?wait_ms=9000" % run).json["stdout"],
+                                 "%d\n" % (self.processors - self.spared))
             for one in (session, few):
-                self.assertTrue(support.settle(lambda: one.run(ask)["stdout"] == every), "given back")
+                self.assertTrue(support.settle(lambda: one.run(self.ASK)["stdout"] == every), "given back")
 
     def test_who_has_many_processes_comes_forward_while_the_keeper_is_stuck(self):
         crowd = "import os, time\nfor _ in range(10):\n  if os.fork() == 0: time.sleep(60)\nwhile True: pass"
@@ -404,8 +449,21 @@ class Busy(Restart):
             os.kill(zygote, signal.SIGCONT)
         self.assertTrue(support.settle(lambda: self.standing_back() == self.CORES + 1), self.standing_back())
         self.assertEqual(self.client.get("/v1/runs/%s?wait_ms=0" % running[0]).json["status"], "running")
-        for run in running:
-            self.client.post("/v1/runs/%s/cancel" % run, expect=202)
+        self.cancel(running)
+
+
+class CrowdedWithPool(Crowded):
+    """Runners are made in advance, and find themselves on the spared processors."""
+
+    def test_who_may_use_several_processors_may_use_all(self):
+        self.needs_processors()
+        other = self.server.new_client("other")
+        many = self.launch_many()
+        self.assertTrue(support.settle(lambda: other.run(self.ASK)["stdout"] == "%d\n" % self.spared))
+        ask = self.ask_until("== %d" % self.processors)
+        for _ in range(3):
+            self.assertEqual(other.run(ask, limits={"cpu_percent": 200})["stdout"], "%d\n" % self.processors)
+        self.cancel(many)
 
 
 if __name__ == "__main__":

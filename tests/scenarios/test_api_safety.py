@@ -148,6 +148,24 @@ class Keys(SafetyScenario):
             self.assertEqual(support.home.call("key", "--data", self.server.data, "revoke", key_id).code, 0)
             self.check_error(asked.result(), 401, "unauthorized", "bad_token", "while its notebook ran")
 
+    def test_what_waits_in_a_session_of_a_revoked_key_never_begins(self):
+        other = self.server.new_client("waiting")
+        key_id = other.get("/v1/usage").json["key"]["id"]
+        session = other.session()
+        with concurrent.futures.ThreadPoolExecutor(3) as threads:
+            asked = []
+            for code, stage, count in (("import time; time.sleep(4); print('whole')", "running", 1),
+                                       ("print('begun')", "queued", 1), ("print('begun')", "queued", 2)):
+                asked.append(threads.submit(session.run, code))
+                self.assertTrue(support.settle(
+                    lambda: len(other.get("/v1/runs?status=" + stage).json["runs"]) == count), stage)
+            self.assertEqual(support.home.call("key", "--data", self.server.data, "revoke", key_id).code, 0)
+            self.assertEqual(asked[0].result()["stdout"], "whole\n", "it had begun")
+            for waiting in asked[1:]:
+                run = waiting.result()
+                self.assertEqual((run["status"], run["stdout"]), ("cancelled", ""))
+                self.assertIn("revoked", run["error"]["message"])
+
     def test_a_rotated_key_is_replaced_by_another(self):
         old = self.server.new_client("rotating", "--runs-per-minute", "7")
         before = old.get("/v1/usage").json["key"]
@@ -395,6 +413,8 @@ class Malformed(SafetyScenario):
             self.assertTrue(refused.startswith(b"HTTP/1.1 503 "), refused)
             self.assertIn(b"Retry-After: 1\r\n", refused)
             self.assertIn(b"Too many connections from this address.", refused)
+            for header in (b"X-Request-Id: req_", b"X-Content-Type-Options: nosniff\r\n", b"Cache-Control: no-store\r\n"):
+                self.assertIn(header, refused)
             self.server.client(unix=True).get("/v1/runs")
         self.assertTrue(support.settle(self.is_reachable))
 

@@ -315,6 +315,20 @@ class LegacyHttp(support.Scenario):
             self.assertEqual((told["method"], told["params"]["uri"]), ("notifications/resources/updated", uri))
             self.client.legacy("resources/unsubscribe", {"uri": uri})
 
+    def test_subscribes_to_what_could_be_there(self) -> None:
+        self.client.begin()
+        for uri in ("sandbox://ses_1/files/a%20b", "sandbox://ses_1/executions/exe_1/stdout",
+                    "test://watched-resource"):
+            self.assertEqual(self.client.legacy("resources/subscribe", {"uri": uri}).code, 0, uri)
+        for uri in ("anything", "file:///etc/passwd", "sandbox://ses_1/files/../x",
+                    "sandbox://ses_1/files/" + "x" * 4000):
+            self.assertEqual(self.client.legacy("resources/subscribe", {"uri": uri}).code, -32602, uri)
+            refused = self.client.modern("subscriptions/listen", {"notifications": {"resourceSubscriptions": [uri]}})
+            self.assertEqual((refused.status, refused.code), (200, -32602), uri)
+        wanted = ["sandbox://ses_1/files/%d/%s/%s" % (number, "x" * 200, "y" * 200) for number in range(700)]
+        refused = self.client.modern("subscriptions/listen", {"notifications": {"resourceSubscriptions": wanted}})
+        self.assertEqual(refused.code, -32602, "more than 256 KiB")
+
 
 class HostileHttp(support.Scenario):
     def test_broken_bodies(self) -> None:

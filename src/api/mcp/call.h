@@ -63,7 +63,8 @@ struct Call {
   json::value request_id;
   Notify notify;
   std::shared_ptr<Cancellation> cancellation;
-  LegacyState* legacy = nullptr;  // null in the modern era
+  LegacyState* legacy = nullptr;       // null in the modern era
+  std::function<void()> on_body_gone;  // or null; told by what lasts, once nothing is left of the request's body
 
   [[nodiscard]] bool modern() const { return era == Era::modern; }
   [[nodiscard]] const Capabilities& capabilities() const {

@@ -1,8 +1,11 @@
 #include "api/mcp/http.h"
 
+#include <exception>
+
 #include "api/json_fields.h"
 #include "api/json_text.h"
 #include "api/mcp/fixtures.h"
+#include "base/log.h"
 
 namespace hutch::mcp {
 namespace {
@@ -67,7 +70,12 @@ RpcError bad_session(bool named) {
 bool speaks(const std::optional<std::string>& version) { return !version || speaks_legacy(*version); }
 
 net::awaitable<void> work(Server& server, RpcRequest message, Call& call, Outbox& outbox, std::optional<Reply>& reply) {
-  reply = co_await server.answer(std::move(message), call);
+  try {
+    reply = co_await server.answer(std::move(message), call);
+  } catch (const std::exception& error) {  // whoever waits for the answer is to hear of an end
+    log::error("MCP request lost", {{"key", call.caller.key.id}, {"error", error.what()}});
+    reply = refuse(kInternalError, "Internal error: the daemon's log has the reason");
+  }
   outbox.finish();
 }
 
@@ -112,6 +120,22 @@ class Responder {
   bool there_ = true;
   Clock::time_point last_word_ = Clock::now();
 };
+
+// Until nothing will follow. A modern client that hangs up has cancelled; a legacy one says so.
+net::awaitable<void> tell_all(HttpExchange& exchange, Responder& responder, Outbox& outbox, const Call& call) {
+  const auto& cancellation = call.cancellation;
+  auto next_look = Clock::now() + kKeyLook;
+  for (;;) {
+    while (auto text = outbox.take()) co_await responder.tell(*text);
+    if (outbox.finished()) break;
+    co_await outbox.wait_until(Clock::now() + kLook);
+    co_await responder.keep_alive();
+    if (call.modern() && (!responder.there() || exchange.client_gone())) cancellation->cancel();
+    if (Clock::now() < next_look) continue;
+    if (!exchange.still_allowed()) cancellation->cancel();
+    next_look = Clock::now() + kKeyLook;
+  }
+}
 
 }  // namespace
 
@@ -226,7 +250,6 @@ net::awaitable<void> HttpEndpoint::serve_legacy(Request& request, RpcRequest mes
   session->last_used = Clock::now();
 }
 
-// A modern client that hangs up has cancelled; a legacy one says so.
 net::awaitable<void> HttpEndpoint::serve(Request& request, RpcRequest message, Call call) {
   const auto executor = request.daemon.engine.executor();
   const json::value id = message.id;
@@ -235,22 +258,20 @@ net::awaitable<void> HttpEndpoint::serve(Request& request, RpcRequest message, C
   const auto cancellation = call.cancellation;
   Outbox outbox(executor);
   call.notify = [&outbox](const json::object& told) { outbox.offer(json_text(told)); };
+  call.on_body_gone = [&exchange = request.exchange] { exchange.body_share.reset(); };
   std::optional<Reply> reply;
   Responder responder(request.exchange);
   TaskGroup tasks(executor);
   tasks.spawn(work(server_, std::move(message), call, outbox, reply));
-  auto next_look = Clock::now() + kKeyLook;
-  for (;;) {
-    while (auto text = outbox.take()) co_await responder.tell(*text);
-    if (outbox.finished()) break;
-    co_await outbox.wait_until(Clock::now() + kLook);
-    co_await responder.keep_alive();
-    if (modern && (!responder.there() || request.exchange.client_gone())) cancellation->cancel();
-    if (Clock::now() < next_look) continue;
-    if (!request.exchange.still_allowed()) cancellation->cancel();
-    next_look = Clock::now() + kKeyLook;
+  std::exception_ptr failed;
+  try {
+    co_await tell_all(request.exchange, responder, outbox, call);
+  } catch (...) {
+    failed = std::current_exception();
+    cancellation->cancel();
   }
-  co_await tasks.join();
+  co_await tasks.join();  // the work uses what is here
+  if (failed) std::rethrow_exception(failed);
   if (cancellation->cancelled() || !reply) {
     co_await responder.end();
     co_return;

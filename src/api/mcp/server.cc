@@ -101,7 +101,7 @@ net::awaitable<Reply> Server::answer(RpcRequest request, Call& call) {
   co_return reply;
 }
 
-net::awaitable<Reply> Server::answer_both(const std::string& method, const json::object& params, Call& call) {
+net::awaitable<Reply> Server::answer_both(const std::string& method, json::object& params, Call& call) {
   if (extra_) {
     if (auto reply = co_await extra_->answer(method, params, call)) {
       co_return method == "resources/read" ? cached(std::move(*reply), call, 0, "private") : std::move(*reply);
@@ -154,25 +154,35 @@ net::awaitable<Reply> Server::answer_legacy(const std::string& method, const jso
   }
   if (method == "resources/subscribe" || method == "resources/unsubscribe") {
     const auto uri = find_text(params, "uri");
-    if (!uri || uri->size() > kLongestUri) co_return refuse(kInvalidParams, "Invalid params: uri must be a string");
-    auto& subscribed = call.legacy->wishes.uris;
+    if (!uri) co_return refuse(kInvalidParams, "Invalid params: uri must be a string");
+    auto& wishes = call.legacy->wishes;
     if (method == "resources/unsubscribe") {
-      subscribed.erase(*uri);
-    } else if (subscribed.size() < kMostSubscribed) {
-      subscribed.insert(*uri);
-    } else {
-      co_return refuse(kInvalidParams, "This client has subscribed to 1,000 resources already.");
+      wishes.uris.erase(*uri);
+      co_return json::object{};
     }
+    auto done = subscribe(wishes, *uri, [this](std::string_view other) { return knows_resource(other); });
+    if (!done) co_return std::unexpected(std::move(done).error());
     co_return json::object{};
   }
   co_return unknown_method(method);
 }
 
+bool Server::knows_resource(std::string_view uri) const {
+  if (!extra_) return false;
+  json::array resources;
+  extra_->add_resources(resources);
+  return std::ranges::any_of(resources, [uri](const json::value& one) {
+    return one.is_object() && find_text(one.get_object(), "uri") == uri;
+  });
+}
+
 // Lasts until the client leaves or we do.
-net::awaitable<Reply> Server::listen(const json::object& params, Call& call) {
+net::awaitable<Reply> Server::listen(json::object& params, Call& call) {
   const auto* asked = find_object(params, "notifications");
   if (asked == nullptr) co_return refuse(kInvalidParams, "Invalid params: notifications must be an object");
-  auto wishes = read_wishes(*asked);
+  auto wishes = read_wishes(*asked, [this](std::string_view uri) { return knows_resource(uri); });
+  params = json::object();
+  if (call.on_body_gone) call.on_body_gone();
   if (!wishes) co_return std::unexpected(wishes.error());
   if (watchers.count(call.caller.key.id) >= kMostListeners) {
     co_return refuse(kBusy, "This key has too many subscriptions.");

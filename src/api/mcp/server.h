@@ -32,9 +32,11 @@ class Server {
   Watchers watchers;
 
  private:
+  // `params` are what answer() has, and listen(), which lasts, leaves nothing of them.
   net::awaitable<Reply> answer_legacy(const std::string& method, const json::object& params, Call& call);
-  net::awaitable<Reply> listen(const json::object& params, Call& call);
-  net::awaitable<Reply> answer_both(const std::string& method, const json::object& params, Call& call);
+  net::awaitable<Reply> listen(json::object& params, Call& call);
+  net::awaitable<Reply> answer_both(const std::string& method, json::object& params, Call& call);
+  [[nodiscard]] bool knows_resource(std::string_view uri) const;
 
   Daemon& daemon_;
   ServerOptions options_;

@@ -11,6 +11,7 @@
 
 #include "api/json_text.h"
 #include "api/mcp/outbox.h"
+#include "base/log.h"
 
 namespace hutch::mcp {
 namespace {
@@ -176,7 +177,12 @@ net::awaitable<void> Stdio::serve(RpcRequest message, std::shared_ptr<Cancellati
     call.meta = read_legacy_meta(message.params);
     call.legacy = &legacy_;
   }
-  if (!reply) reply = co_await server_.answer(std::move(message), call);
+  try {
+    if (!reply) reply = co_await server_.answer(std::move(message), call);
+  } catch (const std::exception& error) {  // whoever waits for the answer is to hear of an end
+    log::error("MCP request lost", {{"error", error.what()}});
+    reply = refuse(kInternalError, "Internal error: the log has the reason");
+  }
   if (!cancellation->cancelled()) outbox_.put(reply_text(id, *reply));
   under_way_.erase(json_text(id));
   if (under_way_.empty()) idle_.set();

@@ -1,5 +1,6 @@
 #include "api/mcp/watchers.h"
 
+#include "api/mcp/resource_uri.h"
 #include "api/tools/run_result.h"
 
 namespace hutch::mcp {
@@ -62,7 +63,24 @@ void Watchers::tell_of_list(List list, std::string_view key_id) {
   }
 }
 
-Rpc<Wishes> read_wishes(const json::object& notifications) {
+Rpc<void> subscribe(Wishes& wishes, const std::string& uri, const KnowsResource& knows) {
+  if (uri.size() > kLongestUri || (!parse_address(uri) && !(knows && knows(uri)))) {
+    return refuse(kInvalidParams, "Invalid params: there can be no resource with that uri");
+  }
+  if (wishes.uris.contains(uri)) return {};
+  if (wishes.uris.size() >= kMostSubscribed) {
+    return refuse(kInvalidParams, "This client has subscribed to 1,000 resources already.");
+  }
+  std::size_t bytes = uri.size();
+  for (const auto& other : wishes.uris) bytes += other.size();
+  if (bytes > kMostSubscribedBytes) {
+    return refuse(kInvalidParams, "What this client has subscribed to would be longer than 256 KiB.");
+  }
+  wishes.uris.insert(uri);
+  return {};
+}
+
+Rpc<Wishes> read_wishes(const json::object& notifications, const KnowsResource& knows) {
   const auto flag = [&](std::string_view name) {
     const auto* value = notifications.if_contains(name);
     return value != nullptr && value->is_bool() && value->get_bool();
@@ -76,10 +94,9 @@ Rpc<Wishes> read_wishes(const json::object& notifications) {
     return refuse(kInvalidParams, "resourceSubscriptions must be an array of at most 1,000 addresses");
   }
   for (const auto& uri : uris->get_array()) {
-    if (!uri.is_string() || uri.get_string().size() > kLongestUri) {
-      return refuse(kInvalidParams, "resourceSubscriptions must be an array of addresses");
-    }
-    wishes.uris.emplace(std::string_view(uri.get_string()));
+    if (!uri.is_string()) return refuse(kInvalidParams, "resourceSubscriptions must be an array of addresses");
+    auto subscribed = subscribe(wishes, std::string(std::string_view(uri.get_string())), knows);
+    if (!subscribed) return std::unexpected(std::move(subscribed).error());
   }
   return wishes;
 }

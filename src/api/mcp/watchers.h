@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <string_view>
 
 #include "api/mcp/call.h"
 
@@ -39,11 +40,18 @@ class Watchers {
   Ticket last_ = 0;
 };
 
-// {"toolsListChanged": true, "resourceSubscriptions": ["sandbox://..."]}, and back: what we honour of it.
-Rpc<Wishes> read_wishes(const json::object& notifications);
-json::object write_wishes(const Wishes& wishes);
-
 inline constexpr std::size_t kMostSubscribed = 1'000;  // addresses, of one client
-inline constexpr std::size_t kLongestUri = 8U << 10;
+inline constexpr std::size_t kMostSubscribedBytes = 256U << 10;
+// With a path of 1,024 bytes, every one of them percent-encoded.
+inline constexpr std::size_t kLongestUri = 3'200;
+
+// Whether there is such a resource that is in no sandbox.
+using KnowsResource = std::function<bool(std::string_view uri)>;
+
+// Only to what could be there, sooner or later: it is kept for as long as the client is.
+Rpc<void> subscribe(Wishes& wishes, const std::string& uri, const KnowsResource& knows = nullptr);
+// {"toolsListChanged": true, "resourceSubscriptions": ["sandbox://..."]}, and back: what we honour of it.
+Rpc<Wishes> read_wishes(const json::object& notifications, const KnowsResource& knows = nullptr);
+json::object write_wishes(const Wishes& wishes);
 
 }  // namespace hutch::mcp
