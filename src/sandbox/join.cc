@@ -21,13 +21,13 @@
 namespace hutch {
 namespace {
 
-constexpr std::size_t kFirstJoinStep = static_cast<std::size_t>(Step::join_cgroup);
-constexpr std::size_t kJoinStepCount = static_cast<std::size_t>(Step::seccomp) - kFirstJoinStep + 1;
+constexpr std::size_t kBegun = static_cast<std::size_t>(Step::fork) - 1;  // when the first step began
+constexpr std::size_t kTimeCount = static_cast<std::size_t>(Step::seccomp) - kBegun + 1;
 
 struct Progress {
   const JoinPlan& plan;
   int control;
-  std::array<std::uint64_t, kJoinStepCount> ended{};
+  std::array<std::uint64_t, kTimeCount> ended{plan.begun_ns};
 };
 
 // Goes on only if the step worked.
@@ -37,7 +37,7 @@ void must(Progress& progress, Step step, int result) {
     result = -1;
   }
   if (result < 0) fail_step(progress.control, step, errno);
-  progress.ended[static_cast<std::size_t>(step) - kFirstJoinStep] = kernel::monotonic_ns();
+  progress.ended[static_cast<std::size_t>(step) - kBegun] = kernel::monotonic_ns();
 }
 
 // The user namespace comes last: entering it gives up the rights over the others, which the keeper owns.
@@ -96,10 +96,10 @@ int announce(const Progress& progress, int listener) {
     std::uint32_t length;
     std::uint8_t type;
     std::uint32_t count;
-    std::array<std::uint64_t, kJoinStepCount> ended;
+    std::array<std::uint64_t, kTimeCount> ended;
   } frame{.length = sizeof(frame) - sizeof(std::uint32_t),
           .type = static_cast<std::uint8_t>(wire::RunnerType::ready),
-          .count = kJoinStepCount,
+          .count = kTimeCount,
           .ended = progress.ended};
   iovec piece{.iov_base = &frame, .iov_len = sizeof(frame)};
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
@@ -142,6 +142,7 @@ int join_cgroups(const std::array<int, kMostCgroupFiles>& tasks) {
 
 void join_shell(const JoinPlan& plan) {
   Progress progress{.plan = plan, .control = plan.streams.control};
+  must(progress, Step::fork, 0);
   must(progress, Step::join_cgroup,
        join_cgroups(plan.shell.cgroup_tasks));  // first: what follows is charged to the sandbox
   must(progress, Step::join_namespaces, join_namespaces(plan.shell));

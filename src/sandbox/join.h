@@ -57,7 +57,8 @@ struct JoinPlan {
   std::span<const sock_filter> base_filter;   // empty in the zygote's child: it inherited one
   std::span<const sock_filter> final_filter;  // what it takes back after set-up
   bool close_control_on_exec = true;
-  Step fault = Step::none;  // the step that fails on purpose, in tests
+  std::uint64_t begun_ns = 0;  // before the fork
+  Step fault = Step::none;     // the step that fails on purpose, in tests
 };
 
 // Moves the calling process into a v1 control group. By itself, because moving another process takes the kernel

@@ -27,7 +27,8 @@ enum class Step : std::uint8_t {
   namespace_limits,  // user.max_*_namespaces = 0
   landlock_rules,    //
   init_privileges,   // init gives up everything
-  // the runner, after the fork
+  // the runner, from the fork on
+  fork,
   join_cgroup,
   join_namespaces,
   working_directory,
@@ -63,6 +64,7 @@ inline constexpr std::array<std::string_view, kStepCount> kStepNames = {
     "namespace_limits",
     "landlock_rules",
     "init_privileges",
+    "fork",
     "join_cgroup",
     "join_namespaces",
     "working_directory",

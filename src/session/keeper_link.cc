@@ -44,7 +44,10 @@ std::uint64_t KeeperLink::enlist(KeeperListener& listener) {
   return next_run_++;
 }
 
-void KeeperLink::dismiss(std::uint64_t run) { runs_.erase(run); }
+void KeeperLink::dismiss(std::uint64_t run) {
+  runs_.erase(run);
+  unanswered_.erase(run);
+}
 
 template <class T>
 Result<void> KeeperLink::send(KeeperRequestKind kind, const T& message) {
@@ -163,7 +166,6 @@ void KeeperLink::dispatch(std::string_view packet, std::vector<UniqueFd> attache
   const auto payload = packet.substr(1);
   answered_ = Clock::now();
   const auto find = [&](std::uint64_t run) -> KeeperListener* {
-    unanswered_.erase(run);
     const auto found = runs_.find(run);
     return found == runs_.end() ? nullptr : found->second;
   };
@@ -177,11 +179,13 @@ void KeeperLink::dispatch(std::string_view packet, std::vector<UniqueFd> attache
       return;
     case KeeperReplyKind::failed:
       if (const auto reply = wire::decode<FailedReply>(payload)) {
+        note_ready(reply->run);  // nothing more is to be expected of it
         if (auto* run = find(reply->run)) run->on_failed(*reply);
       }
       return;
     case KeeperReplyKind::exited:
       if (const auto reply = wire::decode<ExitedReply>(payload)) {
+        note_ready(reply->run);
         if (auto* run = find(reply->run)) run->on_exited(*reply);
       }
       return;

@@ -48,7 +48,9 @@ class KeeperLink {
   void hand_over(std::uint64_t run, KeeperListener& listener) { runs_[run] = &listener; }
   void dismiss(std::uint64_t run);
 
+  // Its listener hears `on_started` while the runner is being forked; that it lives is known from its own first word.
   Result<void> start(const StartRequest& request);
+  void note_ready(std::uint64_t run) { unanswered_.erase(run); }
   void signal(std::uint64_t run, int number);
   void kill_others(std::uint64_t run);  // than its runner
   void ask_usage(const UsageRequest& request);

@@ -40,6 +40,7 @@ net::awaitable<Result<void>> Porter::start(StartRequest request) {
   while (!link_.walls_up && !broken_) {
     if (!co_await read_some(kStartTime)) break;
   }
+  keeper_.note_ready(link_.number);
   if (broken_ || !link_.walls_up) co_return make_error(ErrorCode::internal, "the porter did not come up");
   net::co_spawn(executor_, answer_denials(shared_from_this()), net::detached);
   if (!co_await write(wire::make_frame(wire::TaskType::open_porter, wire::OpenPorter{}))) {

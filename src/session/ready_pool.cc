@@ -193,6 +193,7 @@ net::awaitable<bool> ReadyPool::rest(Resting& resting) {
   bool rested = false;
   const auto handle = [&](const wire::Frame& frame) {
     const auto type = static_cast<wire::RunnerType>(frame.type);
+    if (type == wire::RunnerType::ready) keeper_.note_ready(resting.link.number);
     if (type == wire::RunnerType::rested) rested = resting.link.walls_up;
     return type == wire::RunnerType::ready || rested;
   };

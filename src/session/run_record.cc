@@ -142,7 +142,7 @@ void Run::add_start(std::vector<wire::StepTime>& steps, std::uint64_t ready_us) 
   const auto add = [&](std::string name, std::uint64_t us) {
     steps.push_back({.name = std::move(name), .duration_us = us});
   };
-  std::uint64_t named_us = link_.started.fork_ns / 1000;
+  std::uint64_t named_us = 0;
   if (!link_.started.shell_was_ready) {
     for (const auto& step : link_.started.shell_steps) {
       add("shell: " + std::string(name_of(step.step)), step.ns / 1000);
@@ -151,13 +151,12 @@ void Run::add_start(std::vector<wire::StepTime>& steps, std::uint64_t ready_us) 
   } else {
     add("shell: made in advance", 0);
   }
-  add("fork", link_.started.fork_ns / 1000);
   for (std::size_t i = 1; i < link_.join_steps.size(); ++i) {
-    const auto step = static_cast<Step>(static_cast<std::size_t>(Step::join_cgroup) + i);
+    const auto step = static_cast<Step>(static_cast<std::size_t>(Step::fork) + i - 1);
     const std::uint64_t ns =
         link_.join_steps[i] > link_.join_steps[i - 1] ? link_.join_steps[i] - link_.join_steps[i - 1] : 0;
     if (step > Step::last) break;
-    add("join: " + std::string(name_of(step)), ns / 1000);
+    add((step == Step::fork ? "" : "join: ") + std::string(name_of(step)), ns / 1000);
     named_us += ns / 1000;
   }
   add("messages and scheduling", ready_us > named_us ? ready_us - named_us : 0);

@@ -75,6 +75,7 @@ void Run::begin() {
 
 void Run::walls_are_up() {
   up_ = Clock::now();
+  keeper_.note_ready(link_.number);
   running_ = up_;
   if (!is_shell()) {
     arm_wall_limit(spec_.limits.wall);

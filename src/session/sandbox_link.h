@@ -35,7 +35,7 @@ class SandboxLink {
 
   std::uint64_t number = 0;  // as the keeper knows it
   StartedReply started;
-  std::vector<std::uint64_t> join_steps;  // when each ended, in nanoseconds
+  std::vector<std::uint64_t> join_steps;  // when the first began and when each ended, in nanoseconds
   bool walls_up = false;                  // its runner said `ready`
   std::uint64_t cpu_before_us = 0;        // used before the program's own
 

@@ -57,7 +57,7 @@ Result<ForkReply> cold_start(const ColdStart& start, const RunnerStreams& stream
     }
   }
 
-  const std::uint64_t begin = kernel::monotonic_ns();
+  plan.begun_ns = kernel::monotonic_ns();
   if (::setns(plan.shell.pid, CLONE_NEWPID) != 0) return system_error(errno).during("enter the pid namespace");
   const pid_t pid = kernel::clone3(args);
   if (pid == 0) {
@@ -69,7 +69,7 @@ Result<ForkReply> cold_start(const ColdStart& start, const RunnerStreams& stream
   const int reason = errno;
   ::setns(start.own_pid_namespace, CLONE_NEWPID);
   if (pid < 0) return system_error(reason).during("fork");
-  return ForkReply{.pid = pid, .error_number = 0, .fork_ns = kernel::monotonic_ns() - begin};
+  return ForkReply{.pid = pid};
 }
 
 }  // namespace hutch

@@ -191,10 +191,10 @@ void wake_up(hot_pages::Which bring) {
 
 // True in the child.
 bool serve_one(const ForkRequest& request, std::span<const int> fds) {
-  const JoinPlan plan = plan_for(request, fds);
+  JoinPlan plan = plan_for(request, fds);
   ForkReply reply;
   PyOS_BeforeFork();
-  const std::uint64_t begin = kernel::monotonic_ns();
+  plan.begun_ns = kernel::monotonic_ns();
   pid_t pid = -1;
   // The pid namespace is joined here, so that one fork is enough: it takes effect for children only.
   if (::setns(plan.shell.pid, CLONE_NEWPID) == 0) {
@@ -209,7 +209,6 @@ bool serve_one(const ForkRequest& request, std::span<const int> fds) {
   }
   reply.pid = pid;
   reply.error_number = pid < 0 ? errno : 0;
-  reply.fork_ns = kernel::monotonic_ns() - begin;
   wire::send_with_fds(state.keeper, {reinterpret_cast<const char*>(&reply), sizeof(reply)}, {});
   ::setns(state.own_pid_namespace, CLONE_NEWPID);  // or a dead sandbox's pid namespace would live on with us
   PyOS_AfterFork_Parent();

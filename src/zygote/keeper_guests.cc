@@ -26,9 +26,11 @@ void KeeperLoop::begin_guest(const StartRequest& request) {
   }
   if (!request.helper) host.place = place_of(request, host.shell);
   place_zygote(request, host.place);
-  auto forked = start_warm(request, host.shell, runner);
+  auto asked = ask_zygote(request, host.shell, runner);
+  if (!asked) return fail(request, Step::join_namespaces, asked.error());
+  tell_started(request, host.shell, engine, true);
+  auto forked = hear_zygote(request);
   if (!forked) return fail(request, Step::join_namespaces, forked.error());
-  tell_started(request, host.shell, engine, forked->fork_ns, true);
   guests_[request.run] = {.host = request.into, .process = forked->pid, .helper = request.helper};
   by_process_[forked->pid] = request.run;
   host.guests.push_back(request.run);

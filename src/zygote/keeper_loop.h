@@ -85,19 +85,14 @@ class KeeperLoop {
   bool receive_request();
   void handle_start(const StartRequest& request);
   void begin(const StartRequest& request);
-  struct Launched {
-    Sandbox sandbox;
-    Streams engine_ends;
-    std::uint64_t fork_ns = 0;
-  };
-  Result<Launched> launch(const StartRequest& request, Shell shell, Step& failed);
-  void tell_started(const StartRequest& request, Shell& shell, const Streams& ends, std::uint64_t fork_ns,
-                    bool shell_was_ready);
+  Result<Sandbox> launch(const StartRequest& request, Shell shell, bool shell_was_ready, Streams& runner, Step& failed);
+  void tell_started(const StartRequest& request, Shell& shell, const Streams& ends, bool shell_was_ready);
   static Result<void> make_streams(Streams& runner, Streams& engine, std::string_view task);
   Result<void> prepare_template(Prepared& prepared, const Template& source, const StartRequest& request);
   Result<ShellBirth> begin_shell(std::uint32_t index, const Limits& limits, bool with_cgroup, Step fault, Step& failed);
   Result<Shell> take_shell(const StartRequest& request, bool& was_ready, Step& failed);
-  Result<ForkReply> start_warm(const StartRequest& request, Shell& shell, const Streams& streams);
+  Result<void> ask_zygote(const StartRequest& request, Shell& shell, const Streams& streams);
+  Result<ForkReply> hear_zygote(const StartRequest& request);
   Result<ForkReply> start_cold(const StartRequest& request, Shell& shell, const Streams& streams);
   void begin_guest(const StartRequest& request);
   void tell_gone(const StartRequest& request);

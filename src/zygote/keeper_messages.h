@@ -228,11 +228,10 @@ struct StartedReply {
   bool shell_was_ready = false;  // only the fork was left to do
   bool cgroup_is_v1 = false;
   bool stands_back = false;
-  std::uint64_t fork_ns = 0;
   std::vector<StepDuration> shell_steps;  // of making the shell, whenever that was
   template <class A>
   void fields(A& a) {
-    a(run), a(shell_was_ready), a(cgroup_is_v1), a(stands_back), a(fork_ns), a(shell_steps);
+    a(run), a(shell_was_ready), a(cgroup_is_v1), a(stands_back), a(shell_steps);
   }
 };
 

@@ -74,23 +74,24 @@ void KeeperLoop::begin(const StartRequest& request) {
   Step failed = Step::none;
   auto shell = take_shell(request, was_ready, failed);
   if (!shell) return fail(request, failed, shell.error());
-  auto launched = launch(request, std::move(*shell), failed);
-  if (!launched) return fail(request, failed, launched.error());
-  launched->sandbox.lasting = request.lasting;
-  tell_started(request, launched->sandbox.shell, launched->engine_ends, launched->fork_ns, was_ready);
+  Streams runner;  // here until the engine has heard of a failure, or it would hear first that somebody hung up
+  auto sandbox = launch(request, std::move(*shell), was_ready, runner, failed);
+  if (!sandbox) return fail(request, failed, sandbox.error());
+  sandbox->lasting = request.lasting;
   if (!request.in_advance && !request.lasting) to_close_.push_back(request.run);
-  keep(request.run, std::move(launched->sandbox));
+  keep(request.run, std::move(*sandbox));
   prepared_[request.template_index].spare_failures = 0;
   if (!request.in_advance) last_start_ns_ = kernel::monotonic_ns();
 }
 
-// A shell, its limits, and a runner in it.
-Result<KeeperLoop::Launched> KeeperLoop::launch(const StartRequest& request, Shell shell, Step& failed) {
+// A shell, its limits, and a runner in it. The engine gets its ends while the runner is forked, which takes half of all
+// the time that a start takes: then it need not wait for us when the runner has something to say.
+Result<KeeperLoop::Sandbox> KeeperLoop::launch(const StartRequest& request, Shell shell, bool shell_was_ready,
+                                               Streams& runner, Step& failed) {
   failed = Step::cgroup;
   Result<void> applied;
   if (shell.cgroup()) applied = shell.cgroup()->apply(request.limits.to_limits());
   if (shell.cgroup() && request.lasting) shell.cgroup()->spare_init();
-  Streams runner;
   Streams engine;
   if (applied) applied = make_streams(runner, engine, request.task);
   if (!applied) {
@@ -101,19 +102,23 @@ Result<KeeperLoop::Launched> KeeperLoop::launch(const StartRequest& request, She
   failed = Step::join_namespaces;
   const Place place = place_of(request, shell);
   place_zygote(request, place);
-  auto forked = request.warm ? start_warm(request, shell, runner) : start_cold(request, shell, runner);
+  Result<ForkReply> forked;
+  if (auto asked = request.warm ? ask_zygote(request, shell, runner) : Result<void>{}; asked) {
+    tell_started(request, shell, engine, shell_was_ready);
+    forked = request.warm ? hear_zygote(request) : start_cold(request, shell, runner);
+  } else {
+    forked = std::move(asked).error();
+  }
   if (!forked) {
     retire(std::move(shell));
     return std::move(forked).error();
   }
   const std::uint64_t image = request.warm ? prepared_[request.template_index].zygote->image() : 0;
-  return Launched{.sandbox = {.shell = std::move(shell),
-                              .image = image,
-                              .runner = forked->pid,
-                              .processes = request.limits.processes,
-                              .place = place},
-                  .engine_ends = std::move(engine),
-                  .fork_ns = forked->fork_ns};
+  return Sandbox{.shell = std::move(shell),
+                 .image = image,
+                 .runner = forked->pid,
+                 .processes = request.limits.processes,
+                 .place = place};
 }
 
 // One that may use several processors at once is not to find only one.
@@ -178,9 +183,8 @@ Result<void> KeeperLoop::make_streams(Streams& runner, Streams& engine, std::str
   return {};
 }
 
-void KeeperLoop::tell_started(const StartRequest& request, Shell& shell, const Streams& ends, std::uint64_t fork_ns,
-                              bool shell_was_ready) {
-  StartedReply reply{.run = request.run, .shell_was_ready = shell_was_ready, .fork_ns = fork_ns};
+void KeeperLoop::tell_started(const StartRequest& request, Shell& shell, const Streams& ends, bool shell_was_ready) {
+  StartedReply reply{.run = request.run, .shell_was_ready = shell_was_ready};
   for (std::size_t step = 0; step < kStepCount; ++step) {
     const std::uint64_t ns = shell.steps().duration_ns[step];
     if (ns != 0) reply.shell_steps.push_back({.step = static_cast<Step>(step), .ns = ns});
@@ -260,7 +264,7 @@ ProcessLimits KeeperLoop::process_limits(const StartRequest& request) const {
           .cpu_seconds = tools_.cgroups ? kCpuBackstop : limits.cpu_ms / 1000 + 2};
 }
 
-Result<ForkReply> KeeperLoop::start_warm(const StartRequest& request, Shell& shell, const Streams& streams) {
+Result<void> KeeperLoop::ask_zygote(const StartRequest& request, Shell& shell, const Streams& streams) {
   auto& prepared = prepared_[request.template_index];
   if (!prepared.zygote) return make_error(ErrorCode::disconnected, "the zygote has just died");
   ForkRequest fork{.limits = process_limits(request),
@@ -273,9 +277,12 @@ Result<ForkReply> KeeperLoop::start_warm(const StartRequest& request, Shell& she
     fork.cgroup_file_count = static_cast<std::uint8_t>(shell.cgroup()->attach_fds().size());
     fork.cgroup_is_directory = tools_.cgroups->version() == CgroupVersion::v2;
   }
-  HUTCH_TRY(prepared.zygote->ask_for_runner(
-      fork,
-      descriptors_for(shell, {streams.input.get(), streams.output.get(), streams.error.get(), streams.control.get()})));
+  return prepared.zygote->ask_for_runner(fork, descriptors_for(shell, {streams.input.get(), streams.output.get(),
+                                                                       streams.error.get(), streams.control.get()}));
+}
+
+Result<ForkReply> KeeperLoop::hear_zygote(const StartRequest& request) {
+  auto& prepared = prepared_[request.template_index];
   if (request.others_follow) refill(request.template_index, 1);
   await_zygote(request.template_index);
   auto forked = prepared.zygote->receive_runner();

@@ -40,7 +40,7 @@ inline constexpr std::size_t kFixedForkFds = 12;
 struct ForkReply {
   std::int32_t pid = -1;
   std::int32_t error_number = 0;
-  std::uint64_t fork_ns = 0;
+  std::uint64_t fork_ns = 0;  // of one that was only to be measured
 };
 
 }  // namespace hutch
