@@ -18,7 +18,7 @@ endif
 # Where the default template could not be built, for want of a network, the bare one stands in.
 WITHOUT_NETWORK = $(if $(wildcard build/data/default-template-built),,--template bare)
 
-.PHONY: help setup build template run test check asan asan-build tsan tsan-build fuzz bench bench-peers attacks density soak load crash bulk overhead cells interop clean
+.PHONY: help setup build template run test check asan asan-build tsan tsan-build fuzz bench bench-peers attacks density soak load crash bulk overhead cells interop conformance api-asan api-tsan clean
 
 help:
 	@printf '%s\n' \
@@ -34,6 +34,7 @@ help:
 	  '  make check     format, clang-tidy, include directions, file sizes; tools/check --changed is quicker' \
 	  '  make asan      unit tests under the address and undefined-behaviour sanitizers' \
 	  '  make tsan      unit tests under the thread sanitizer' \
+	  '  make api-asan  scenarios of the API with the sanitizers of `make asan` in the daemon; api-tsan: of `make tsan`' \
 	  '  make fuzz      every fuzzer for FUZZ_SECONDS=$(FUZZ_SECONDS) seconds' \
 	  '' \
 	  'Prove it' \
@@ -48,6 +49,7 @@ help:
 	  '  make overhead  what HTTP costs over a call of the engine' \
 	  '  make cells     what one more cell and a shown plot cost' \
   '  make interop   MCP suites and clients from npm' \
+	  '  make conformance  Schemathesis: every answer of the API is one that openapi.json has' \
 	  '' \
 	  '  make clean     remove build directories, with the templates and caches in them' \
 	  '' \
@@ -95,6 +97,16 @@ tsan: tsan-build
 asan tsan:
 	ctest --preset $@ -j 2 -L unit --output-on-failure --no-tests=error
 
+# What any process of hutch has to report is in build-asan/report.PID, shown, and a failure.
+api-asan api-tsan: template
+	@cmake --preset $(@:api-%=%) >/dev/null
+	@cmake --build --preset $(@:api-%=%) --target hutch
+	@report=$(CURDIR)/build-$(@:api-%=%)/report; result=0; rm -f "$$report".*; \
+	  ASAN_OPTIONS=log_path=$$report UBSAN_OPTIONS=log_path=$$report TSAN_OPTIONS=log_path=$$report \
+	    ctest --preset $(@:api-%=%) -R '^scenario\.(api_|mcp$$)' --output-on-failure --no-tests=error || result=$$?; \
+	  for file in "$$report".*; do [[ ! -e $$file ]] || { cat "$$file"; result=1; }; done; \
+	  exit $$result
+
 fuzz: setup
 	@cmake --preset fuzz >/dev/null
 	@cmake --build --preset fuzz
@@ -140,6 +152,9 @@ cells: template
 
 interop: template
 	tests/interop/mcp/run.sh $(HUTCH)
+
+conformance: template
+	python3 tests/interop/conformance.py
 
 clean:
 	rm -rf build build-*

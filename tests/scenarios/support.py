@@ -80,6 +80,9 @@ class Home:
             "HUTCH_TEMPLATE": template,
             "HUTCH_ENGINE_POOL_MAX": "1",  # a pool that grows with demand would make no two counts alike
         }
+        for name in ("ASAN_OPTIONS", "UBSAN_OPTIONS", "TSAN_OPTIONS"):
+            if name in os.environ:
+                self.environment[name] = os.environ[name]
         if self.cgroup:
             self.environment["HUTCH_CGROUP"] = self.cgroup
         self.hutch = HUTCH
