@@ -164,6 +164,7 @@ class HutchSession(Session):
 class HutchEngine(HutchPeer):
     name = "hutch engine"
     about = "a call over the Unix socket by a Python client that stays connected"
+    live_sessions = 200
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)

@@ -102,14 +102,16 @@ def hold_sessions(peer: Peer, count: int) -> float:
             session.close()
 
 
-def measure_memory(peers: list[Peer], most: int, repeats: int, say: Say) -> list[Memory]:
-    memories = [Memory(peer.name, min(peer.live_sessions, most)) for peer in peers]
+def measure_memory(peers: list[Peer], share: float, repeats: int, say: Say) -> list[Memory]:
+    memories = [Memory(peer.name, max(round(peer.live_sessions * share), 2)) for peer in peers]
     for _ in range(repeats):
         for peer, memory in zip(peers, memories):
             if memory.failure:
                 continue
             say("memory: %s" % peer.name)
             try:
+                if not memory.each:
+                    hold_sessions(peer, 1)  # what the first needs, and nobody after it
                 memory.each.append(hold_sessions(peer, memory.sessions))
                 memory.shared = peer.shared_memory()
             except PeerError as error:

@@ -43,7 +43,8 @@ METHOD = ("Method: peers take turns, the order reversed every other round; 15 ms
           "of each thrown away first; every output is compared with what it must be. Times are from before the start "
           "until the complete result is in hand; for a process, until it has ended.")
 MEMORY_NOTES = (
-    "The difference that the sessions make to MemAvailable: whatever else the machine did meanwhile is in it.",)
+    "The difference that the sessions make to MemAvailable, after one that was thrown away: whatever else the machine did "
+    "meanwhile is in it, up to some megabytes in all, so small sessions are counted by the hundred.",)
 SIEGE_NOTES = (
     "Everything is run as root where the harness is root, and each peer as it is set up below.",
     "In gVisor a program talks to another kernel than the host's: what is open there of seccomp_missing, unshare_user, "
@@ -59,12 +60,12 @@ class Effort:
     often: int             # samples a round of what is quick
     cells: int
     at_once: int
-    sessions: int
+    sessions: float        # of those that each peer has for this
     repeats: int
 
 
-FULL = Effort({"print": 40, "pandas": 20, "plot": 16}, 3, 40, 100, 20, 3)
-QUICK = Effort({"print": 5, "pandas": 3, "plot": 2}, 2, 8, 10, 4, 1)
+FULL = Effort({"print": 40, "pandas": 20, "plot": 16}, 3, 40, 100, 1.0, 3)
+QUICK = Effort({"print": 5, "pandas": 3, "plot": 2}, 2, 8, 10, 0.2, 1)
 
 
 def options() -> argparse.Namespace:

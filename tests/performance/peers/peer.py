@@ -43,7 +43,7 @@ class Peer(abc.ABC):
     about: str               # one line: how it is set up here
     every = 1                # takes part in every so many rounds; more for what takes seconds
     together = 100           # how many at once; fewer where a hundred do not fit into memory
-    live_sessions = 20       # for the memory of one
+    live_sessions = 20       # for the memory of one; more of those that are small
     misjudged: dict[str, str] = {}            # attack programs whose verdict means nothing here, and why
     own_attacks: tuple[Program, ...] = ()     # ways out that only this peer has
 
