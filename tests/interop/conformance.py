@@ -27,7 +27,9 @@ CHECKS = ("not_a_server_error", "status_code_conformance", "content_type_conform
           "response_headers_conformance")
 PHASES = ("examples", "coverage", "fuzzing")  # what follows links would also follow those to streams without an end
 PATIENCE = 60  # seconds for one answer
-LEFT_OUT = ("deleteSession", "watchSession")  # the one ends what the others need, the other has no end
+ENDLESS = ("watchSession", "listenMcp")  # ids of live sessions are also found in answers
+NEEDED = ("deleteSession",)  # what the others of its round need would be gone
+NO_WATCH = '"query.watch" = "false"\n'  # that would never end either
 ENVIRONMENT = {"HUTCH_SERVE_SESSIONS_PER_KEY": "20"}  # the next one is 429
 
 
@@ -48,13 +50,17 @@ def installed() -> str:
     return program
 
 
-def run_round(program: str, server: api_support.Server, options: argparse.Namespace, configuration: str,
+def without(operations: tuple[str, ...]) -> list[str]:
+    return [part for name in operations for part in ("--exclude-operation-id", name)]
+
+
+def run_round(program: str, server: api_support.Server, options: argparse.Namespace, parameters: str,
               *filters: str) -> bool:
     """Whether every answer was as documented."""
     url = "http://%s:%d" % (server.host, server.port)
     path = os.path.join(BUILD, "schemathesis.toml")
     with open(path, "w") as file:
-        file.write(configuration)
+        file.write("[parameters]\n" + NO_WATCH + parameters)
     done = subprocess.run(
         [program, "--config-file", path, "run", url + "/v1/openapi.json", "--url", url,
          "--header", "Authorization: Bearer " + server.key, "--checks", ",".join(CHECKS),
@@ -66,12 +72,10 @@ def run_round(program: str, server: api_support.Server, options: argparse.Namesp
 
 
 def live_ones(client: api_support.Client) -> str:
-    """A session with a run that left something, for every operation that wants their ids. Nothing is watched: that
-    would never end."""
+    """A session with a run that left something, for every operation that wants their ids."""
     session = client.session()
     run = session.run("x = 1\nprint('y' * 300000)\nopen('data.txt', 'w').write('z')")
-    return '[parameters]\n"path.session" = "%s"\n"path.run" = "%s"\n"query.watch" = "false"\n' % (
-        session.id, run["execution_id"])
+    return '"path.session" = "%s"\n"path.run" = "%s"\n' % (session.id, run["execution_id"])
 
 
 def hold(home: support.Home, options: argparse.Namespace) -> bool:
@@ -79,9 +83,9 @@ def hold(home: support.Home, options: argparse.Namespace) -> bool:
     server = api_support.Server(home, env=ENVIRONMENT).start()
     try:
         live = live_ones(server.client())
-        filters = [part for name in LEFT_OUT for part in ("--exclude-operation-id", name)]
-        rounds = [run_round(program, server, options, ""),
-                  run_round(program, server, options, live, "--include-path-regex", r"\{(session|run)\}", *filters)]
+        rounds = [run_round(program, server, options, "", *without(ENDLESS)),
+                  run_round(program, server, options, live, "--include-path-regex", r"\{(session|run)\}",
+                            *without(ENDLESS + NEEDED))]
     finally:
         ended = server.stop()
     if ended != 0:
