@@ -93,6 +93,7 @@ def main() -> None:
         figures = {"cell_plain_ms": one_more_cell(home, arguments.rounds, 1),
                    "cell_ipython_ms": one_more_cell(home, arguments.rounds, 2)}
     finally:
+        home.call("engine", "stop")
         home.close()
     api_support.begin()
     try:

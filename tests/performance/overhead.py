@@ -106,6 +106,7 @@ def main() -> int:
     try:
         result = measure(home, arguments.template, arguments.rounds)
     finally:
+        home.call("engine", "stop")
         home.close()
     if arguments.json:
         with open(arguments.json, "w") as file:
