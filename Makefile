@@ -102,7 +102,7 @@ api-asan api-tsan: template
 	@cmake --preset $(@:api-%=%) >/dev/null
 	@cmake --build --preset $(@:api-%=%) --target hutch
 	@report=$(CURDIR)/build-$(@:api-%=%)/report; result=0; rm -f "$$report".*; \
-	  ASAN_OPTIONS=log_path=$$report UBSAN_OPTIONS=log_path=$$report TSAN_OPTIONS=log_path=$$report \
+	  ASAN_OPTIONS=log_path=$$report:quarantine_size_mb=16 UBSAN_OPTIONS=log_path=$$report TSAN_OPTIONS=log_path=$$report \
 	    ctest --preset $(@:api-%=%) -R '^scenario\.(api_|mcp$$)' --output-on-failure --no-tests=error || result=$$?; \
 	  for file in "$$report".*; do [[ ! -e $$file ]] || { cat "$$file"; result=1; }; done; \
 	  exit $$result

@@ -25,6 +25,15 @@ Api<std::vector<StoredRun>> stored_runs(Daemon& daemon, const Caller& caller, co
   return runs;
 }
 
+ApiError no_room() {
+  return {.status = 503,
+          .category = "capacity",
+          .code = "no_slots",
+          .message = "Too many large notebooks are being made.",
+          .hint = "Wait for those that you have asked for.",
+          .retry_after = std::chrono::seconds(1)};
+}
+
 void add_cell(Notebook& notebook, NotebookOutputs& outputs, const std::string& id, const StoredCell& cell) {
   const std::size_t index = notebook.size();
   notebook.insert(index, {.source = cell.code, .id = id});
@@ -41,6 +50,7 @@ net::awaitable<Api<std::string>> notebook_of(Daemon& daemon, const Caller& calle
   if (!session && runs.empty()) co_return std::unexpected(session.error());
   Notebook notebook = Notebook::make();
   NotebookOutputs outputs(notebook, HutchData::leave_out);
+  BodyBudget::Share share(daemon.notebook_outputs, caller.key.id);  // grows here, and not on the other thread
   std::size_t bytes = 0;
   for (auto& one : std::views::reverse(runs)) {
     if (one.status == "queued" || one.status == "running") continue;
@@ -54,6 +64,7 @@ net::awaitable<Api<std::string>> notebook_of(Daemon& daemon, const Caller& calle
       add_cell(notebook, outputs, one.id, *cell);
       return true;
     });
+    if (!share.grow_to(outputs.taken())) co_return std::unexpected(no_room());
   }
   co_return notebook.text();
 }

@@ -49,6 +49,7 @@ class NotebookOutputs {
   void add(const wire::OutputEvent& event);
   // What Python wrote about the error moves from its standard error into an output of its own.
   std::optional<CellError> end(const wire::Record& record);
+  [[nodiscard]] std::size_t taken() const { return kMostNotebookOutputs - room_; }  // of its room
 
  private:
   struct Output {
