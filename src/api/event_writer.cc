@@ -60,8 +60,9 @@ net::awaitable<void> write_events(HttpExchange& exchange, [[maybe_unused]] std::
         batch += tail_of(format);
       }
     }
-    if (batch.empty() && stream.closed()) break;
-    if (batch.empty()) {
+    const bool nothing = batch.empty() && !large;
+    if (nothing && stream.closed()) break;
+    if (nothing) {
       co_await stream.wait_beyond(after, next_look);
       if (stream.last() > after || stream.closed() || Clock::now() < last_word + kSilence) continue;
       batch = lines ? "\n" : ": still here\n\n";

@@ -52,6 +52,15 @@ class Streams(ApiScenario):
                 first = next(i for i, event in enumerate(seen) if event["type"] == "stdout")
                 self.assertGreater(arrived[-1] - arrived[first], 0.12, "all at once is no stream")
 
+    def test_large_events_are_told_whole(self):
+        code = "print('x' * 200_000)"
+        for accept in (SSE, NDJSON):
+            with self.subTest(accept):
+                events = self.follow("POST", "/v1/run", {"code": code, "template": "bare"}, accept=accept)
+                self.check_whole(events)
+                self.assertEqual(text_of(events), "x" * 200_000 + "\n")
+                self.assertEqual(events[-1]["result"]["stdout"], "x" * 200_000 + "\n")
+
     def test_who_comes_late_hears_everything(self):
         run = self.api.run(TALK)["execution_id"]
         for accept in (SSE, NDJSON):
