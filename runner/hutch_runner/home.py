@@ -8,7 +8,7 @@ import sys
 def fill() -> None:
     """Copies the template's skeleton (caches and settings of libraries) to where the preload looks for it."""
     skeleton = os.environ.get("HUTCH_SKELETON")
-    for name in [name for name in os.environ if name.startswith("HUTCH_")]:
+    for name in [name for name in os.environ if name.startswith("HUTCH_") or name == "LD_BIND_NOW"]:
         del os.environ[name]
     if not skeleton:
         return
