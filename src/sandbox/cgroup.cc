@@ -155,10 +155,10 @@ CgroupHandle Cgroup::take_handle() {
   if (!group_) return {};
   CgroupHandle handle = std::exchange(group_->handle, {});
   handle.version = group_->tree->version;
+  handle.threads = group_->file("pids.current");
   if (!handle) {  // nobody may stand back who could not be brought forward again
     handle.peak.reset();
     handle.idle.reset();
-    handle.threads.reset();
   }
   return handle;
 }
@@ -174,9 +174,9 @@ Result<std::uint64_t> CgroupHandle::read_peak_memory() const {
   return number_in(peak.get(), "");
 }
 
-Result<std::uint64_t> CgroupHandle::count_threads() const {
-  if (!threads) return no_group();
-  return number_in(threads.get(), "");
+Result<std::uint64_t> CgroupHandle::count_threads(int counts) const {
+  if (counts < 0 || threads.empty()) return no_group();
+  return cgroup_internal::read_number(counts, threads, "");
 }
 
 Result<CgroupHandle::Reading> CgroupHandle::read() const {
@@ -341,6 +341,8 @@ std::string CgroupRoot::describe() const {
   for (const Hierarchy& hierarchy : tree_->hierarchies) all |= hierarchy.controllers;
   return (tree_->version == CgroupVersion::v1 ? "cgroup v1: " : "cgroup v2: ") + cgroup_internal::names_of(all);
 }
+
+int CgroupRoot::counts() const { return pids_directory(*tree_); }
 
 bool CgroupRoot::knows_most_processes() const { return tree_->knows_most_processes; }
 

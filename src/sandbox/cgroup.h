@@ -41,14 +41,15 @@ struct CgroupHandle {
     std::uint64_t cpu_us = 0;
     std::uint64_t peak_memory = 0;
   };
-  UniqueFd cpu, peak, idle, threads;
+  UniqueFd cpu, peak, idle;
+  std::string threads;  // the file that counts them, below CgroupRoot::counts(): seldom read, so it is not kept open
   CgroupVersion version = CgroupVersion::v2;
-  explicit operator bool() const { return cpu && peak && idle && threads; }
+  explicit operator bool() const { return cpu && peak && idle; }
   bool stands_back = false;
   [[nodiscard]] Result<Reading> read() const;
   [[nodiscard]] Result<std::uint64_t> read_cpu_us() const;
   [[nodiscard]] Result<std::uint64_t> read_peak_memory() const;
-  [[nodiscard]] Result<std::uint64_t> count_threads() const;  // of all its processes
+  [[nodiscard]] Result<std::uint64_t> count_threads(int counts) const;  // of all its processes
   void stand_back(bool back);  // behind everybody else who wants a processor, whatever their number
 };
 
@@ -143,6 +144,8 @@ class CgroupRoot {
   [[nodiscard]] std::string describe() const;  // "cgroup v1: memory, cpu, cpuacct, pids"
   // Whether a process limit shows in usage() also when something else refused before it did: there is pids.peak.
   [[nodiscard]] bool knows_most_processes() const;
+
+  [[nodiscard]] int counts() const;  // the directory in which processes are counted, for handles
 
   // Removes empty groups left behind by engines that are dead. Engines in other pid namespaces are left alone, because
   // from here nobody can tell whether they live.

@@ -117,9 +117,6 @@ Result<void> open_files(Group& group) {
   if (auto idle = open_file(tree.with(kCpu).directory.get(), group.file("cpu.idle"), O_WRONLY)) {  // Linux 5.15
     group.handle.idle = std::move(*idle);
   }
-  if (auto threads = open_file(tree.with(kPids).directory.get(), group.file("pids.current"), O_RDONLY)) {
-    group.handle.threads = std::move(*threads);
-  }
   // What is the same for every sandbox is written here, so that apply() is short.
   const auto swappiness = write_file(memory, group.file("memory.swappiness"), "0");
   if (!swappiness && !is_missing(swappiness.error())) return swappiness.error();

@@ -155,7 +155,6 @@ Result<void> open_files(Group& group) {
   HUTCH_TRY(group.handle.cpu, open_file(own, "cpu.stat", O_RDONLY));
   if (auto peak = open_file(own, "memory.peak", O_RDONLY)) group.handle.peak = std::move(*peak);
   if (auto idle = open_file(own, "cpu.idle", O_WRONLY)) group.handle.idle = std::move(*idle);
-  if (auto threads = open_file(own, "pids.current", O_RDONLY)) group.handle.threads = std::move(*threads);
   // What is the same for every sandbox is written here, so that apply() is short. A kernel without swap has no swap
   // limit, and one before 4.19 kills the largest process instead of all.
   for (const auto& [file, text] : {std::pair{"memory.swap.max", "0"}, std::pair{"memory.oom.group", "1"}}) {

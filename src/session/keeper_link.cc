@@ -19,10 +19,20 @@ namespace {
 
 constexpr auto kPatience = std::chrono::milliseconds(20);
 
+FailedReply no_descriptors(std::uint64_t run) {
+  return {.run = run,
+          .message = "the engine may not have more open files",
+          .hint = "end some sessions, or raise its limit: ulimit -Hn, LimitNOFILE= of the service"};
+}
+
 }  // namespace
 
 KeeperLink::KeeperLink(const net::any_io_executor& executor, KeeperHandle keeper)
-    : hello_(std::move(keeper.hello)), pid_(keeper.pid), socket_(executor, keeper.socket.release()), alarm_(executor) {}
+    : hello_(std::move(keeper.hello)),
+      counts_(std::move(keeper.counts)),
+      pid_(keeper.pid),
+      socket_(executor, keeper.socket.release()),
+      alarm_(executor) {}
 
 KeeperLink::~KeeperLink() {
   boost::system::error_code ignored;
@@ -173,8 +183,11 @@ void KeeperLink::dispatch(std::string_view packet, std::vector<UniqueFd> attache
     case KeeperReplyKind::hello:
       return;
     case KeeperReplyKind::started:
-      if (const auto reply = wire::decode<StartedReply>(payload); reply && attached.size() >= kStartedFds) {
-        if (auto* run = find(reply->run)) run->on_started(*reply, std::move(attached));
+      if (const auto reply = wire::decode<StartedReply>(payload)) {
+        auto* run = find(reply->run);
+        const bool whole = attached.size() >= kStartedFds;  // the kernel drops those for which there is no room
+        if (run != nullptr && whole) run->on_started(*reply, std::move(attached));
+        if (run != nullptr && !whole) run->on_failed(no_descriptors(reply->run));
       }
       return;
     case KeeperReplyKind::failed:

@@ -43,6 +43,7 @@ class KeeperLink {
   void wait_until_gone();  // the same, but only until the keeper has taken everything apart
   [[nodiscard]] const KeeperHello& hello() const { return hello_; }
   [[nodiscard]] bool lost() const { return lost_; }
+  [[nodiscard]] int counts() const { return counts_.get(); }  // for handles of control groups
 
   std::uint64_t enlist(KeeperListener& listener);  // the run's number
   void hand_over(std::uint64_t run, KeeperListener& listener) { runs_[run] = &listener; }
@@ -84,6 +85,7 @@ class KeeperLink {
   void dispatch(std::string_view packet, std::vector<UniqueFd> attached);
 
   KeeperHello hello_;
+  UniqueFd counts_;
   pid_t pid_;
   net::posix::stream_descriptor socket_;
   std::map<std::uint64_t, KeeperListener*> runs_;

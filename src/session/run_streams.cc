@@ -22,6 +22,7 @@ constexpr std::uint32_t kMostUnheard = 1'000;  // answers that a sandbox leaves 
 constexpr std::size_t kMostInput = 64U << 10;  // that a program has not read yet
 constexpr std::size_t kBucket = 32U << 10;
 constexpr auto kBetweenBuckets = std::chrono::milliseconds(2);
+constexpr auto kKeepersWord = std::chrono::milliseconds(50);
 constexpr int kMostLastReads = 64;  // of a stream whose program is over, but that somebody still writes to
 
 }  // namespace
@@ -174,8 +175,15 @@ net::awaitable<void> Run::read_control() {
   }
   silent_.set();
   end_tool_calls(calls_.cancel_all(), ToolCallEnd::cancelled, Tell::client);
-  // A sandbox that ends without a word before its walls are up has failed; the keeper's reply may say why.
-  if (!link_.walls_up && !over_ && !failure_) fail_early();
+  // A sandbox that ends without a word before its walls are up has failed; the keeper's reply may say why, and come a
+  // moment later.
+  const auto nobody_knows = [this] { return !link_.walls_up && !over_ && !failure_; };
+  if (nobody_knows() && ended_ == Ended::by_itself) {
+    net::steady_timer moment(executor_, kKeepersWord);
+    boost::system::error_code ignored;
+    co_await moment.async_wait(net::redirect_error(net::use_awaitable, ignored));
+  }
+  if (nobody_knows()) fail_early();
 }
 
 bool Run::handle_frame(const wire::Frame& frame) {

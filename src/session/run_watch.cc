@@ -66,7 +66,8 @@ void Run::on_keeper_stuck(bool stuck) {
     if (std::exchange(came_forward_, false) && usable()) link_.cgroup.stand_back(true);
     return;
   }
-  if (!link_.cgroup.stands_back || !usable() || link_.cgroup.count_threads().value_or(0) < kMany) return;
+  if (!link_.cgroup.stands_back || !usable() || link_.cgroup.count_threads(keeper_.counts()).value_or(0) < kMany)
+    return;
   link_.cgroup.stand_back(false);
   came_forward_ = true;
 }

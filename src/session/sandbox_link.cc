@@ -28,7 +28,7 @@ void SandboxLink::adopt(const StartedReply& reply, std::vector<UniqueFd> fds) {
   if (fds.size() < kStartedFds + kHandleFds) return;
   cgroup.peak = std::move(fds[kStartedFds + 1]);
   cgroup.idle = std::move(fds[kStartedFds + 2]);
-  cgroup.threads = std::move(fds[kStartedFds + 3]);
+  cgroup.threads = reply.threads;
   cgroup.stands_back = reply.stands_back;
 }
 

@@ -50,14 +50,14 @@ TEST(SandboxLink, AWholeHandleIsTaken) {
   net::io_context context;
   SandboxLink link(context.get_executor());
   auto fds = started_fds();
-  for (const char* text : {"2000000\n", "900\n", "0\n", "7\n"}) fds.push_back(file_with(text));
-  link.adopt(StartedReply{.cgroup_is_v1 = true, .stands_back = true}, std::move(fds));
+  for (const char* text : {"2000000\n", "900\n", "0\n"}) fds.push_back(file_with(text));
+  link.adopt(StartedReply{.cgroup_is_v1 = true, .stands_back = true, .threads = "box/pids.current"}, std::move(fds));
   ASSERT_TRUE(link.cgroup);
   const auto reading = link.cgroup.read();
   ASSERT_TRUE(reading) << reading.error().message;
   EXPECT_EQ(reading->cpu_us, 2000U);
   EXPECT_EQ(reading->peak_memory, 900U);
-  EXPECT_EQ(link.cgroup.count_threads().value_or(0), 7U);
+  EXPECT_EQ(link.cgroup.threads, "box/pids.current");
   EXPECT_TRUE(link.cgroup.stands_back);
 }
 

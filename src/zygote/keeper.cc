@@ -118,6 +118,7 @@ Result<KeeperHandle> start_keeper(const KeeperOptions& options) {
   int sockets[2];
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) != 0) return system_error(errno);
   KeeperHandle handle;
+  if (found.cgroups) handle.counts.reset(::fcntl(found.cgroups->counts(), F_DUPFD_CLOEXEC, 0));
   handle.socket.reset(sockets[0]);
   UniqueFd theirs{sockets[1]};
 
@@ -128,6 +129,7 @@ Result<KeeperHandle> start_keeper(const KeeperOptions& options) {
   if (handle.pid < 0) return system_error(errno).during("start the keeper");
   if (handle.pid == 0) {
     handle.socket.reset();
+    handle.counts.reset();
     run_keeper(options, std::move(found), std::move(theirs));
   }
   theirs.reset();

@@ -27,6 +27,7 @@ struct KeeperHandle {
   UniqueFd socket;  // packets of keeper_messages.h
   pid_t pid = -1;
   KeeperHello hello;
+  UniqueFd counts;  // CgroupRoot::counts()
 };
 
 // Enters a user namespace when the caller is not root, then starts the keeper. Must be called before the process has

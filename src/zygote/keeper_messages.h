@@ -222,16 +222,17 @@ struct StepDuration {
 
 // Attached: the workspace directory, the engine's ends of stdin, stdout, stderr and the control socket, and the files
 // of the control group's handle: all of them, the one that tells processor time, or none.
-inline constexpr std::size_t kStartedFds = 5, kHandleFds = 4;
+inline constexpr std::size_t kStartedFds = 5, kHandleFds = 3;
 struct StartedReply {
   std::uint64_t run = 0;
   bool shell_was_ready = false;  // only the fork was left to do
   bool cgroup_is_v1 = false;
   bool stands_back = false;
+  std::string threads;                    // of the handle
   std::vector<StepDuration> shell_steps;  // of making the shell, whenever that was
   template <class A>
   void fields(A& a) {
-    a(run), a(shell_was_ready), a(cgroup_is_v1), a(stands_back), a(shell_steps);
+    a(run), a(shell_was_ready), a(cgroup_is_v1), a(stands_back), a(threads), a(shell_steps);
   }
 };
 

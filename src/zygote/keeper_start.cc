@@ -194,9 +194,10 @@ void KeeperLoop::tell_started(const StartRequest& request, Shell& shell, const S
   CgroupHandle handle;
   if (shell.cgroup()) handle = shell.cgroup()->take_handle();
   if (handle.cpu) attached.push_back(handle.cpu.get());
-  if (handle) attached.insert(attached.end(), {handle.peak.get(), handle.idle.get(), handle.threads.get()});
+  if (handle) attached.insert(attached.end(), {handle.peak.get(), handle.idle.get()});
   reply.cgroup_is_v1 = handle.version == CgroupVersion::v1;
   reply.stands_back = handle.stands_back;
+  reply.threads = handle.threads;
   send_packet(engine_.get(), KeeperReplyKind::started, reply, attached);
 }
 

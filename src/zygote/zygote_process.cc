@@ -121,7 +121,8 @@ Result<ZygoteProcess> ZygoteProcess::start(const Template& source, int template_
   Program program{.arguments = {source.interpreter, "-I", "-X", "utf8", "/opt/hutch/runner/zygote_main.py",
                                 std::to_string(kControlFd)},
                   .environment = interpreter_environment(source)};
-  // Else the linker looks for a function when it is first called, in every child anew. Modules are bound at once anyway.
+  // Else the linker looks for a function when it is first called, in every child anew. Modules are bound at once
+  // anyway.
   program.environment.emplace_back("LD_BIND_NOW=1");
   for (const auto& module : source.preload) program.arguments.push_back(module);
 
