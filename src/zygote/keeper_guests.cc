@@ -86,7 +86,8 @@ void KeeperLoop::go_on_emptying() {
   const std::uint64_t now = kernel::monotonic_ns();
   if (!emptying_.empty() && now - looked_ns_ >= kPauseNs) look_at_emptying(now);
   if (!std::exchange(guests_may_begin_, false)) return;
-  for (const auto& request : std::exchange(for_guests_, {})) begin_guest(request);
+  // As if they came only now: their zygote may have died meanwhile, and the next one not be ready yet.
+  for (const auto& request : std::exchange(for_guests_, {})) handle_start(request);
 }
 
 void KeeperLoop::look_at_emptying(std::uint64_t now) {

@@ -115,9 +115,11 @@ bool KeeperLoop::serve_once() {
   go_on_emptying();
   for (std::uint32_t i = 0; i < prepared_.size(); ++i) {
     if (waiting[2 + 2 * i].revents != 0) {
-      if (prepared_[i].zygote && !prepared_[i].zygote->ready()) {
+      // Only whoever was looked at: one that was started since would hold us up until it is ready.
+      const auto speaks = [socket = waiting[2 + 2 * i].fd](const auto& one) { return one && one->socket() == socket; };
+      if (speaks(prepared_[i].zygote)) {
         zygote_readable(i);
-      } else {
+      } else if (speaks(prepared_[i].next_zygote)) {
         next_zygote_readable(i);
       }
     }

@@ -14,8 +14,12 @@ struct ZygoteHello {
   std::uint32_t final_filter_length = 0;
 };
 
+// What every word of a zygote begins with: those that follow are of the same size.
+enum class ZygoteWord : std::uint32_t { none, ready, forked };
+
 // Zygote to keeper, once, when the preload is done and the base filter is in place.
 struct ZygoteReady {
+  ZygoteWord word = ZygoteWord::ready;
   std::uint64_t preload_us = 0;
   std::uint64_t heap_bytes = 0;  // moved to where fork is cheap
 };
@@ -38,6 +42,7 @@ inline constexpr std::size_t kFixedForkFds = 12;
 
 // Zygote to keeper: the runner, in the keeper's pid namespace.
 struct ForkReply {
+  ZygoteWord word = ZygoteWord::forked;
   std::int32_t pid = -1;
   std::int32_t error_number = 0;
   std::uint64_t fork_ns = 0;  // of one that was only to be measured

@@ -14,6 +14,7 @@
 #include <cerrno>
 #include <cstring>
 #include <map>
+#include <utility>
 
 #include "sandbox/kernel.h"
 #include "sandbox/privileges.h"
@@ -109,13 +110,18 @@ std::vector<std::string> interpreter_environment(const Template& source) {
   return result;
 }
 
+ZygoteProcess ZygoteProcess::at(UniqueFd socket) {
+  ZygoteProcess zygote;
+  zygote.socket_ = std::move(socket);
+  return zygote;
+}
+
 Result<ZygoteProcess> ZygoteProcess::start(const Template& source, int template_mounts, int own_pid_namespace,
                                            Step fault) {
   if (fault == Step::zygote) return system_error(EIO).during("start the zygote");
   int sockets[2];
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) != 0) return system_error(errno);
-  ZygoteProcess zygote;
-  zygote.socket_.reset(sockets[0]);
+  ZygoteProcess zygote = at(UniqueFd{sockets[0]});
   const UniqueFd theirs{sockets[1]};
 
   Program program{.arguments = {source.interpreter, "-I", "-X", "utf8", "/opt/hutch/runner/zygote_main.py",
@@ -147,11 +153,11 @@ Result<ZygoteProcess> ZygoteProcess::start(const Template& source, int template_
 }
 
 Result<void> ZygoteProcess::receive_ready() {
-  ZygoteReady message;
+  ZygoteReady message{.word = ZygoteWord::none};
   std::size_t fd_count = 0;
   const ssize_t got =
       wire::receive_with_fds(socket_.get(), {reinterpret_cast<char*>(&message), sizeof(message)}, {}, fd_count);
-  if (got != static_cast<ssize_t>(sizeof(message))) {
+  if (got != static_cast<ssize_t>(sizeof(message)) || message.word != ZygoteWord::ready) {
     return make_error(ErrorCode::disconnected, "the warm interpreter died while it was starting")
         .with_hint("see the engine's log (`hutch engine status` names it) for what Python said");
   }
@@ -161,6 +167,8 @@ Result<void> ZygoteProcess::receive_ready() {
 }
 
 Result<void> ZygoteProcess::ask_for_runner(const ForkRequest& request, std::span<const int> fds) {
+  // What it says next is that it is ready: that must not be taken for an answer.
+  if (!ready_) return make_error(ErrorCode::internal, "the zygote is not ready yet");
   if (wire::send_with_fds(socket_.get(), {reinterpret_cast<const char*>(&request), sizeof(request)}, fds) < 0) {
     return system_error(errno).during("ask the zygote");
   }
@@ -173,13 +181,13 @@ Result<ForkReply> ZygoteProcess::receive_runner() {
     lost_ = true;  // a late reply would be taken for that to the next request
     return make_error(ErrorCode::timed_out, "the zygote does not answer");
   }
-  ForkReply reply;
+  ForkReply reply{.word = ZygoteWord::none};
   std::size_t fd_count = 0;
   const ssize_t got =
       wire::receive_with_fds(socket_.get(), {reinterpret_cast<char*>(&reply), sizeof(reply)}, {}, fd_count);
-  if (got != static_cast<ssize_t>(sizeof(reply))) {
+  if (got != static_cast<ssize_t>(sizeof(reply)) || reply.word != ZygoteWord::forked) {
     lost_ = true;
-    return make_error(ErrorCode::disconnected, "the zygote died");
+    return make_error(ErrorCode::disconnected, got > 0 ? "the zygote talks nonsense" : "the zygote died");
   }
   if (reply.pid < 0) return system_error(reply.error_number).during("fork a runner");
   ++forks_;

@@ -24,6 +24,8 @@ class ZygoteProcess {
  public:
   // Starts the interpreter inside the template's root; it is ready when ready() says so.
   static Result<ZygoteProcess> start(const Template& source, int template_mounts, int own_pid_namespace, Step fault);
+  // One that is at the other end of this socket, whoever started it.
+  static ZygoteProcess at(UniqueFd socket);
 
   ZygoteProcess(ZygoteProcess&&) = default;
   ZygoteProcess& operator=(ZygoteProcess&&) = default;
@@ -37,8 +39,8 @@ class ZygoteProcess {
 
   // The socket is readable for the first time.
   Result<void> receive_ready();
-  // A fork of it becomes a runner in a shell; its pid is one of the keeper's namespace. Each request is answered once,
-  // when the socket is readable or after a while.
+  // A fork of it becomes a runner in a shell; its pid is one of the keeper's namespace. Only one that is ready is
+  // asked. Each request is answered once, when the socket is readable or after a while.
   Result<void> ask_for_runner(const ForkRequest& request, std::span<const int> fds);
   Result<ForkReply> receive_runner();
 
