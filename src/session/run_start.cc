@@ -145,7 +145,10 @@ void Run::on_started(const StartedReply& reply, std::vector<UniqueFd> fds) {
   begun_.set();
 }
 
+// It may come after the runner's own `ready`: whoever forked it tells the keeper later, or dies before. Then this is
+// all that is heard of its end.
 void Run::on_failed(const FailedReply& reply) {
+  if (over_) return;
   std::string message = reply.message;
   if (reply.step != Step::none && message.find(name_of(reply.step)) == std::string::npos) {
     message = "make sandbox: " + std::string(name_of(reply.step)) + ": " + message;
@@ -156,6 +159,8 @@ void Run::on_failed(const FailedReply& reply) {
   begun_.set();
   ready_.set();
   limited_.set();
+  exited_.set();
+  ended_event_.set();
 }
 
 // The sandbox ended before its walls were up: because we ended it, or for a reason that nobody told.

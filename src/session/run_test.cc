@@ -1,0 +1,144 @@
+#include "session/run.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/io_context.hpp>
+#include <filesystem>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "wire/codec.h"
+#include "wire/fd_passing.h"
+#include "wire/frame.h"
+
+namespace hutch {
+namespace {
+
+namespace fs = std::filesystem;
+using Program = Run;  // a test has a Run of its own
+
+class SilentSink final : public RunSink {
+ public:
+  void on_output(wire::OutputEvent) override {}
+  void on_file(CollectedFile file) override { files.push_back(std::move(file)); }
+  void on_cell_done(wire::CellStatus, wire::Record) override {}
+
+  std::vector<CollectedFile> files;
+};
+
+// A run between a keeper and a runner that say what a test has them say.
+class RunTest : public testing::Test {
+ protected:
+  using Outcome = std::expected<wire::Record, StartFailure>;
+  static constexpr auto kSoon = std::chrono::seconds(10);
+
+  void SetUp() override {
+    std::string pattern = (fs::temp_directory_path() / "hutch-run-XXXXXX").string();
+    workspace_ = ::mkdtemp(pattern.data());
+    int sockets[2];
+    ASSERT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets), 0);
+    keeper_.reset(sockets[1]);
+    link_ = std::make_unique<KeeperLink>(context_.get_executor(), KeeperHandle{.socket = UniqueFd{sockets[0]}});
+    pool_ = std::make_unique<ReadyPool>(context_.get_executor(), *link_, 1, PoolOptions{.most = 0});
+    net::co_spawn(context_, link_->listen(), net::detached);
+  }
+  void TearDown() override {
+    keeper_.reset();
+    context_.restart();
+    context_.run_for(kSoon);  // what is left of the run ends with its keeper
+    fs::remove_all(workspace_);
+  }
+
+  std::shared_ptr<Program> execute(RunSpec spec) {
+    int input[2];
+    EXPECT_EQ(::pipe2(input, O_CLOEXEC), 0);
+    spec.input.reset(input[0]);
+    const UniqueFd closed{input[1]};
+    auto run = std::make_shared<Program>(context_.get_executor(), *link_, *pool_, workers_, std::move(spec), sink_);
+    const auto wait = [](RunTest& test, std::shared_ptr<Program> what) -> net::awaitable<void> {
+      test.outcome_ = co_await what->execute();
+    };
+    net::co_spawn(context_, wait(*this, run), net::detached);
+    context_.poll();
+    return run;
+  }
+
+  template <class T>
+  void say(KeeperReplyKind kind, const T& message, std::span<const int> fds = {}) {
+    std::string packet(1, static_cast<char>(kind));
+    packet += wire::encode(message);
+    EXPECT_GT(wire::send_with_fds(keeper_.get(), packet, fds), 0);
+  }
+
+  // The keeper's: a workspace, three pipes and the runner's socket, whose other ends are ours.
+  void start() {
+    std::array<int, kStartedFds> theirs{::open(workspace_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+    int ends[2];
+    for (std::size_t stream = 1; stream <= 3; ++stream) {
+      ASSERT_EQ(::pipe2(ends, O_CLOEXEC | O_NONBLOCK), 0);
+      const bool input = stream == 1;
+      theirs[stream] = ends[input ? 1 : 0];
+      streams_.emplace_back(ends[input ? 0 : 1]);
+    }
+    ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+    theirs[4] = ends[0];
+    runner_.reset(ends[1]);
+    say(KeeperReplyKind::started, StartedReply{.run = kNumber}, theirs);
+    for (const int fd : theirs) ::close(fd);
+  }
+
+  // Until the run has nothing left to do but to wait for the end of its program, which has no input.
+  void runner_is_ready() {
+    const std::string frame = wire::make_frame(wire::RunnerType::ready, wire::Ready{});
+    ASSERT_EQ(::send(runner_.get(), frame.data(), frame.size(), 0), static_cast<ssize_t>(frame.size()));
+    char byte = 0;
+    ASSERT_TRUE(run_until([&] { return ::read(streams_[0].get(), &byte, 1) == 0; }));
+  }
+
+  // False when it does not come to that.
+  template <class Done>
+  bool run_until(Done done) {
+    const auto deadline = Clock::now() + kSoon;
+    while (!done() && Clock::now() < deadline) {
+      context_.restart();
+      context_.run_one_until(deadline);
+    }
+    return done();
+  }
+  bool ends() {
+    return run_until([this] { return outcome_.has_value(); });
+  }
+
+  static constexpr std::uint64_t kNumber = 1;  // the first that the link gives
+  net::io_context context_;
+  fs::path workspace_;
+  UniqueFd keeper_;
+  UniqueFd runner_;
+  std::vector<UniqueFd> streams_;
+  std::unique_ptr<KeeperLink> link_;
+  std::unique_ptr<ReadyPool> pool_;
+  Workers workers_{context_.get_executor()};
+  SilentSink sink_;
+  std::optional<Outcome> outcome_;
+};
+
+TEST_F(RunTest, EndsWhenItsStartFailsAfterItsRunnerWasReady) {
+  execute({.limits = {.wall = std::chrono::minutes(5)}});
+  start();
+  runner_is_ready();
+  say(KeeperReplyKind::failed, FailedReply{.run = kNumber, .step = Step::join_namespaces, .message = "it died"});
+  ASSERT_TRUE(ends());
+  ASSERT_FALSE(*outcome_);
+  EXPECT_EQ(outcome_->error().step, Step::join_namespaces);
+  EXPECT_NE(outcome_->error().error.message.find("it died"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace hutch
