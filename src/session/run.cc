@@ -340,6 +340,14 @@ net::awaitable<Collection> Run::collect() {
   });
 }
 
+// The keeper brings the group forward, so that what is in it can die, and does not say so: with what we remember, the
+// next who has to stand back would be thought to do so already.
+CgroupHandle Run::take_handle() {
+  CgroupHandle handle = std::move(link_.cgroup.cpu ? link_.cgroup : spec_.cgroup);
+  handle.stand_back(false);
+  return handle;
+}
+
 std::uint64_t Run::us_since(Clock::time_point begin) const {
   return static_cast<std::uint64_t>(
       std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - begin).count());

@@ -125,7 +125,7 @@ class Run final : public KeeperListener, public std::enable_shared_from_this<Run
   // The processor time that its sandbox's control group counts, and what it counted when the cell began that runs.
   [[nodiscard]] Result<std::uint64_t> group_cpu_us() const { return link_.cgroup.read_cpu_us(); }
   [[nodiscard]] std::uint64_t cpu_before_cell_us() const { return link_.cpu_before_us + cell_cpu_before_us_; }
-  CgroupHandle take_handle() { return std::move(link_.cgroup.cpu ? link_.cgroup : spec_.cgroup); }
+  CgroupHandle take_handle();  // nobody stands back in it
   net::awaitable<bool> wait_until_ready();  // false: it never was
   // There is no place for it: whoever waits hears so.
   StartFailure refuse(StartFailure why) {

@@ -78,8 +78,8 @@ class RunTest : public testing::Test {
   }
 
   // The keeper's: a workspace, three pipes and the runner's socket, whose other ends are ours.
-  void start() {
-    std::array<int, kStartedFds> theirs{::open(workspace_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+  void start(std::span<const UniqueFd> handle = {}) {
+    std::array<int, kStartedFds + kHandleFds> theirs{::open(workspace_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
     int ends[2];
     for (std::size_t stream = 1; stream <= 3; ++stream) {
       ASSERT_EQ(::pipe2(ends, O_CLOEXEC | O_NONBLOCK), 0);
@@ -90,8 +90,16 @@ class RunTest : public testing::Test {
     ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
     theirs[4] = ends[0];
     runner_.reset(ends[1]);
-    say(KeeperReplyKind::started, StartedReply{.run = kNumber}, theirs);
-    for (const int fd : theirs) ::close(fd);
+    for (std::size_t i = 0; i < handle.size(); ++i) theirs[kStartedFds + i] = handle[i].get();
+    say(KeeperReplyKind::started, StartedReply{.run = kNumber}, std::span(theirs).first(kStartedFds + handle.size()));
+    for (std::size_t i = 0; i < kStartedFds; ++i) ::close(theirs[i]);
+  }
+  // One of its control group's.
+  UniqueFd file_with(std::string_view text) const {
+    UniqueFd file{::open((workspace_ / "handle").c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600)};
+    fs::remove(workspace_ / "handle");
+    EXPECT_EQ(::pwrite(file.get(), text.data(), text.size(), 0), static_cast<ssize_t>(text.size()));
+    return file;
   }
 
   // Until the run has nothing left to do but to wait for the end of its program, which has no input.
@@ -100,6 +108,11 @@ class RunTest : public testing::Test {
     ASSERT_EQ(::send(runner_.get(), frame.data(), frame.size(), 0), static_cast<ssize_t>(frame.size()));
     char byte = 0;
     ASSERT_TRUE(run_until([&] { return ::read(streams_[0].get(), &byte, 1) == 0; }));
+  }
+  void runner_exits() {
+    streams_.clear();
+    runner_.reset();
+    say(KeeperReplyKind::exited, ExitedReply{.run = kNumber});
   }
 
   // False when it does not come to that.
@@ -138,6 +151,26 @@ TEST_F(RunTest, EndsWhenItsStartFailsAfterItsRunnerWasReady) {
   ASSERT_FALSE(*outcome_);
   EXPECT_EQ(outcome_->error().step, Step::join_namespaces);
   EXPECT_NE(outcome_->error().error.message.find("it died"), std::string::npos);
+}
+
+// The keeper has brought the group forward, so that it could die: whoever comes next says anew where it belongs.
+TEST_F(RunTest, NobodyStandsBackWhenItsInterpreterIsGone) {
+  const auto run = execute({.request = {.mode = wire::RunMode::shell}, .stand_back = true, .lasting = true});
+  std::vector<UniqueFd> handle;
+  for (const char* text : {"usage_usec 1\n", "4096\n", "0"}) handle.push_back(file_with(text));
+  start(handle);
+  runner_is_ready();
+  const auto idle = [file = handle[2].get()] {
+    char digit = 0;
+    return ::pread(file, &digit, 1, 0) == 1 ? digit : '?';
+  };
+  EXPECT_EQ(idle(), '1');
+  runner_exits();
+  ASSERT_TRUE(ends());
+  const CgroupHandle taken = run->take_handle();
+  ASSERT_TRUE(taken);
+  EXPECT_FALSE(taken.stands_back);
+  EXPECT_EQ(idle(), '0');
 }
 
 }  // namespace
