@@ -106,13 +106,15 @@ bool KeeperLoop::serve_once() {
     }
     if (dying_.size() < kDyingAtOnce) let_go_of_sleepers(kDyingAtOnce);
     const bool nothing_is_going = dying_.empty() && asleep_.empty() && emptying_.empty();
-    ready = ::poll(waiting.data(), waiting.size(), nothing_is_going ? -1 : kRetryMs);
+    const int pause = nothing_is_going ? -1 : kRetryMs;
+    ready = ::poll(waiting.data(), waiting.size(), moves_.empty() ? pause : 0);
   }
   if (ready < 0 && errno != EINTR) return false;
   if (waiting[1].revents != 0) reap();
   if (waiting[0].revents != 0 && !receive_request()) return false;
   finish_released();
   go_on_emptying();
+  move_some();
   for (std::uint32_t i = 0; i < prepared_.size(); ++i) {
     if (waiting[2 + 2 * i].revents != 0) {
       // Only whoever was looked at: one that was started since would hold us up until it is ready.

@@ -15,6 +15,7 @@
 #include "wire/codec.h"
 #include "wire/fd_passing.h"
 #include "zygote/keeper.h"
+#include "zygote/moves.h"
 #include "zygote/processors.h"
 #include "zygote/sysctl_user.h"
 #include "zygote/template_root.h"
@@ -110,7 +111,8 @@ class KeeperLoop {
   void handle_limit(const LimitRequest& request);
   void handle_spare(const SpareRequest& request);
   void handle_place(const PlaceRequest& request);
-  void move(Sandbox& sandbox, Place place) const;
+  void move(std::uint64_t run, Sandbox& sandbox, Place place);
+  void move_some();
   void handle_release(const ReleaseRequest& request);
   static bool put_to_sleep(Sandbox& sandbox);
   void let_go(std::uint64_t run);
@@ -139,6 +141,7 @@ class KeeperLoop {
   UniqueFd engine_;
   UniqueFd signals_;
   Processors processors_;
+  Moves moves_;  // of sandboxes, to other processors
   std::uint64_t next_group_ = 1;
   std::vector<Prepared> prepared_;              // one per template
   std::map<std::uint64_t, Sandbox> sandboxes_;  // by the engine's number

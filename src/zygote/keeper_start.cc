@@ -144,20 +144,30 @@ void KeeperLoop::handle_spare(const SpareRequest& request) {
     if (prepared.next_zygote) processors_.give(prepared.next_zygote->pid(), ours);
   }
   if (processors_.some_are_spared()) return;
-  for (auto& [run, sandbox] : sandboxes_) move(sandbox, Place::anywhere);
+  for (auto& [run, sandbox] : sandboxes_) move(run, sandbox, Place::anywhere);
 }
 
 void KeeperLoop::handle_place(const PlaceRequest& request) {
   const auto guest = guests_.find(request.run);
   const auto found = sandboxes_.find(guest != guests_.end() ? guest->second.host : request.run);
-  if (found != sandboxes_.end() && processors_.some_are_spared()) move(found->second, request.place);
+  if (found != sandboxes_.end() && processors_.some_are_spared()) move(found->first, found->second, request.place);
 }
 
-void KeeperLoop::move(Sandbox& sandbox, Place place) const {
-  if (std::exchange(sandbox.place, place) == place || !sandbox.shell.cgroup()) return;
-  for (int pass = 0; pass < 2; ++pass) {  // who is just being born has what its parent had
-    for (const pid_t thread : sandbox.shell.cgroup()->threads()) processors_.move(thread, place);
-  }
+// Done by move_some(), of which every turn of the loop does a little.
+void KeeperLoop::move(std::uint64_t run, Sandbox& sandbox, Place place) {
+  if (std::exchange(sandbox.place, place) != place && sandbox.shell.cgroup()) moves_.add(run);
+}
+
+void KeeperLoop::move_some() {
+  const auto list = [this](std::uint64_t run) {
+    const auto found = sandboxes_.find(run);
+    return found == sandboxes_.end() ? std::vector<pid_t>{} : found->second.shell.cgroup()->threads();
+  };
+  const auto move_one = [this](std::uint64_t run, pid_t thread) {
+    if (const auto found = sandboxes_.find(run); found != sandboxes_.end())
+      processors_.move(thread, found->second.place);
+  };
+  moves_.go_on(list, move_one);
 }
 
 // The task is there before the runner is: it need not wait until the engine knows of it.
