@@ -2,10 +2,12 @@
 from __future__ import annotations
 
 import os
+import re
 import resource
 
 import process
 from context import NOBODY, SECRETS, Context
+from machine import first_line
 from peer import Peer, Sample, Session
 from workloads import Program
 
@@ -24,6 +26,9 @@ class CommandPeer(Peer):
 
     def missing(self) -> str:
         return "" if self.path or not self.program else "%s is not installed" % self.program
+
+    def version(self) -> str:
+        return first_line(self.path or self.context.python, "--version")
 
     def command(self, arguments: list[str], libraries: bool) -> list[str]:
         return [self.context.interpreter(libraries), *arguments]
@@ -50,7 +55,7 @@ class CommandPeer(Peer):
 
 class PlainPython(CommandPeer):
     name = "python3"
-    about = "the interpreter itself, as this user: no walls"
+    about = "the interpreter itself, from nothing, as this user; no walls: no namespaces, no seccomp filter, no limits"
 
 
 def set_limits() -> None:
@@ -61,20 +66,36 @@ def set_limits() -> None:
 
 class Limited(CommandPeer):
     name = "subprocess + rlimits"
-    about = "subprocess with preexec_fn: address space, processor time, file size, open files, no core"
+    about = ("subprocess with preexec_fn, from nothing; limits of address space, processor time, file size, open "
+             "files, no core; no namespaces, no seccomp filter")
 
     def before_exec(self) -> process.BeforeExec:
         return set_limits
 
 
+def can_disable_user_namespaces(version: str) -> bool:
+    """bubblewrap has --disable-userns since 0.8."""
+    return tuple(map(int, re.findall(r"\d+", version)[:2])) >= (0, 8)
+
+
 class Bubblewrap(CommandPeer):
     name = "bubblewrap"
-    about = "all namespaces, uid nobody, no capabilities, empty environment, /usr read-only, private /proc /dev /tmp"
+    about = ("from nothing; all namespaces, uid nobody, no capabilities, empty environment, /usr read-only, private "
+             "/proc /dev /tmp; no seccomp filter, because bubblewrap brings none, and no limits")
     program = "bwrap"
+    closing: tuple[str, ...] = ()
+
+    def prepare(self) -> None:
+        if can_disable_user_namespaces(self.version()):
+            self.closing = ("--disable-userns",)
+            self.about += "; further user namespaces disabled"
+        else:
+            self.about += "; this version cannot disable further user namespaces"
 
     def command(self, arguments: list[str], libraries: bool) -> list[str]:
-        words = [self.path, "--unshare-all", "--unshare-user", "--uid", str(NOBODY), "--gid", str(NOBODY),
-                 "--cap-drop", "ALL", "--die-with-parent", "--new-session", "--clearenv", "--ro-bind", "/usr", "/usr"]
+        words = [self.path, "--unshare-all", "--unshare-user", *self.closing, "--uid", str(NOBODY),
+                 "--gid", str(NOBODY), "--cap-drop", "ALL", "--die-with-parent", "--new-session", "--clearenv",
+                 "--ro-bind", "/usr", "/usr"]
         for name in LINKS:
             words += ["--symlink", "usr/" + name, "/" + name]
         for name, value in self.context.variables(libraries).items():
@@ -88,7 +109,8 @@ class Bubblewrap(CommandPeer):
 
 class Nsjail(CommandPeer):
     name = "nsjail"
-    about = "all namespaces, uid nobody, empty environment, rlimits, /usr read-only, private /proc and /tmp"
+    about = ("from nothing; all namespaces, uid nobody, empty environment, rlimits, /usr read-only, private /proc and "
+             "/tmp; no seccomp filter, because nsjail brings no default one")
     program = "nsjail"
 
     def command(self, arguments: list[str], libraries: bool) -> list[str]:

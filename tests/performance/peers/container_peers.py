@@ -19,8 +19,9 @@ CACHE = "/var/lib/containers"
 class ContainerPeer(OciPeer):
     """An image with nothing but links and empty directories; /usr comes from the host, read-only."""
 
-    settings = "run --rm, no network, read-only, uid nobody, no capabilities, 512 MiB, 64 processes, default seccomp"
-    together = 20
+    settings = ("run --rm, from nothing; no network, read-only, uid nobody, no capabilities, 512 MiB, 64 processes, "
+                "its default seccomp filter")
+    megabytes = 60
     live_sessions = 5
 
     def prepare(self) -> None:
@@ -58,7 +59,7 @@ class ContainerPeer(OciPeer):
 
 class Podman(ContainerPeer):
     name = "podman"
-    about = "runtime runc; " + ContainerPeer.settings
+    about = ContainerPeer.settings
     program = "podman"
 
     def __init__(self, context: Context) -> None:
@@ -67,9 +68,11 @@ class Podman(ContainerPeer):
 
     def prepare(self) -> None:
         place = self.context.directory(self.program)
+        runtime = process.find_program("runc") or "crun"
+        self.about = "runtime %s; %s" % (os.path.basename(runtime), self.about)
         self.flags = ("--root", str(place / "storage"), "--runroot", str(place / "run"), "--tmpdir", str(place / "tmp"),
                       "--cgroup-manager=cgroupfs", "--events-backend=none",
-                      "--runtime", process.find_program("runc") or "crun")
+                      "--runtime", runtime)
         super().prepare()
 
     def traces(self) -> list[str]:

@@ -10,6 +10,7 @@ import subprocess
 import threading
 
 import process
+import seccomp
 from command_peers import LINKS, CommandPeer
 from context import MEMORY, NOBODY, PROCESSES, Context
 from peer import PeerError, Sample, Session
@@ -49,7 +50,8 @@ def mounts(context: Context, libraries: bool) -> list[dict]:
     return listed
 
 
-def specification(context: Context, root: pathlib.Path, arguments: list[str], libraries: bool) -> dict:
+def specification(context: Context, root: pathlib.Path, arguments: list[str], libraries: bool,
+                  filter: dict | None) -> dict:
     variables = context.variables(libraries)
     return {
         "ociVersion": "1.0.2",
@@ -65,6 +67,7 @@ def specification(context: Context, root: pathlib.Path, arguments: list[str], li
             "resources": {"devices": [{"allow": False, "access": "rwm"}], "memory": {"limit": MEMORY},
                           "pids": {"limit": PROCESSES}},
             "namespaces": [{"type": kind} for kind in ("pid", "network", "ipc", "uts", "mount", "cgroup")],
+            **({"seccomp": filter} if filter else {}),
             "maskedPaths": MASKED, "readonlyPaths": READ_ONLY}}
 
 
@@ -72,7 +75,9 @@ class OciPeer(CommandPeer):
     """A bundle per program, written before it is measured; a new container for every run."""
 
     flags: tuple[str, ...] = ()
-    settings = "bundle: all namespaces but user, uid nobody, no capabilities, read-only root, 512 MiB, 64 processes"
+    filter: dict | None = None  # of system calls
+    settings = ("from nothing; bundle: all namespaces but user, uid nobody, no capabilities, read-only root, 512 MiB, "
+                "64 processes")
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
@@ -97,7 +102,7 @@ class OciPeer(CommandPeer):
         with self.writing:
             if not path.exists():
                 path.mkdir()
-                text = json.dumps(specification(self.context, self.root, arguments, libraries))
+                text = json.dumps(specification(self.context, self.root, arguments, libraries, self.filter))
                 (path / "config.json").write_text(text, encoding="utf-8")
         return str(path)
 
@@ -131,17 +136,26 @@ class OciPeer(CommandPeer):
             pass
 
 
-class Runc(OciPeer):
-    name = "runc"
+class FilteredPeer(OciPeer):
+    """Gets the filter that podman would give it."""
+
     about = OciPeer.settings
+
+    def prepare(self) -> None:
+        super().prepare()
+        self.filter = seccomp.default_filter()
+        self.about += ("; containers' default seccomp filter" if self.filter else
+                       "; no seccomp filter, because containers' default one is not installed here")
+
+
+class Runc(FilteredPeer):
+    name = "runc"
     program = "runc"
 
 
-class Crun(OciPeer):
+class Crun(FilteredPeer):
     name = "crun"
-    about = OciPeer.settings
     program = "crun"
-
     hiding: subprocess.Popen[bytes] | None = None
 
     def prepare(self) -> None:
@@ -163,8 +177,10 @@ class Crun(OciPeer):
 
 class Gvisor(OciPeer):
     name = "gVisor"
-    about = "runsc, platform systrap, no control groups; bundle: uid nobody, no capabilities, read-only root"
+    about = ("runsc, from nothing, platform systrap; bundle: uid nobody, no capabilities, read-only root; a seccomp "
+             "filter of its own between it and the host, none between the program and it; no control groups, so no "
+             "limits")
     program = "runsc"
     flags = ("--platform=systrap", "--network=none", "--ignore-cgroups")
-    together = 20
+    megabytes = 100
     live_sessions = 5
