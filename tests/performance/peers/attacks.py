@@ -16,14 +16,25 @@ sys.path.insert(0, str(ROOT / "tests/attacks"))
 from run import plant_canaries  # noqa: E402
 
 # Each can be asked of any Python anywhere, does no harm without walls, and says itself whether it got through.
-NAMES = ("host_canary_read", "tmp_persistence", "environment_secrets", "loopback_services", "abstract_unix_sockets",
-         "proc_net_host", "pid_visibility", "capability_sets", "seccomp_missing", "unshare_user", "chroot_pivot",
-         "io_uring")
+# What it means where one gets through: something of the host, or of another run, was read or reached; only something
+# about the host was learnt; or nothing was reached yet, but there is one wall fewer.
+ESCAPE, INFORMATION, HARDENING = "escape", "information", "hardening absent"
+CLASSES = {
+    "host_canary_read": ESCAPE, "tmp_persistence": ESCAPE, "environment_secrets": ESCAPE, "loopback_services": ESCAPE,
+    "abstract_unix_sockets": ESCAPE, "proc_net_host": INFORMATION, "pid_visibility": INFORMATION,
+    "capability_sets": HARDENING, "seccomp_missing": HARDENING, "unshare_user": HARDENING, "chroot_pivot": HARDENING,
+    "io_uring": HARDENING}
+NAMES = tuple(CLASSES)
 TWICE = {"tmp_persistence"}  # the second run looks for what the first left
 
 MARKER = ".attack-marker-7f3a91"
 PLACES = ("/", "/tmp", "/var/tmp", "/dev/shm", "/run", "/run/user", "/var/lib", "/var/cache", "~", "~/.cache",
           "~/.config", "~/.local/lib")
+
+
+def class_of(name: str) -> str:
+    """A way out that only one peer has is one."""
+    return CLASSES.get(name, ESCAPE)
 
 
 @dataclasses.dataclass

@@ -1,4 +1,4 @@
-"""Hutch itself, twice: as the command `hutch run`, and as a call through its engine's socket."""
+"""Hutch itself: as the command `hutch run`, as a call through its engine's socket, and as cells with IPython."""
 from __future__ import annotations
 
 import collections
@@ -12,15 +12,19 @@ import time
 
 import process
 from context import ROOT, SECRETS, Context
+from machine import first_line
 from peer import RUN_SECONDS, SESSION_SECONDS, Peer, PeerError, Sample, Session
 from workloads import PRINT, Program
 
 sys.path.insert(0, str(ROOT / "tests/scenarios"))
 import engine_protocol as protocol  # noqa: E402
 
-SHELL_MODE = 1
+PLAIN, IPYTHON = 1, 2  # modes of a session
 LONGEST_MS = 300_000
 STOPPING = 15.0  # seconds for an engine to leave
+TAKING_APART = 60.0  # and for all that has answered to be taken apart
+WALLS = ("namespaces, seccomp filter, Landlock, control groups; 512 MiB, 64 processes. Warm: the engine, the libraries "
+         "imported beforehand in the template's process, and a sandbox made in advance that waits in the pool")
 TROUBLE = (OSError, protocol.HungUp, protocol.ProtocolError)
 
 
@@ -106,13 +110,29 @@ class HutchPeer(Peer):
     def prepare(self) -> None:
         Engine.start(self.context)
 
+    def version(self) -> str:
+        return first_line(self.context.hutch, "--version")
+
+    def settle(self) -> None:
+        """An answer comes before its sandbox is taken apart."""
+        end = time.monotonic() + TAKING_APART
+        try:
+            with Engine.connect() as client:
+                while client.status()["dying"]:
+                    if time.monotonic() > end:
+                        raise PeerError("sandboxes are still there after %g s" % TAKING_APART)
+                    time.sleep(0.005)
+        except TROUBLE as error:
+            raise PeerError("%s: %s" % (type(error).__name__, error)) from None
+
     def close(self) -> None:
         Engine.stop(self.context)
 
 
 class HutchRun(HutchPeer):
     name = "hutch run"
-    about = "the command, with a running engine"
+    megabytes = 20
+    about = "the command, with a running engine; " + WALLS
 
     def run(self, program: Program) -> Sample:
         self.needs_libraries(program.libraries)
@@ -124,10 +144,10 @@ class HutchRun(HutchPeer):
 
 
 class HutchSession(Session):
-    def __init__(self, libraries: bool) -> None:
+    def __init__(self, name: str, mode: int) -> None:
         self.client = Engine.connect()
         limits = protocol.Limits(wall_ms=LONGEST_MS, cpu_ms=LONGEST_MS)
-        self.client.begin(protocol.Request(template=template(libraries), mode=SHELL_MODE, limits=limits))
+        self.client.begin(protocol.Request(template=name, mode=mode, limits=limits))
 
     def send(self, code: str) -> str:
         try:
@@ -163,7 +183,8 @@ class HutchSession(Session):
 
 class HutchEngine(HutchPeer):
     name = "hutch engine"
-    about = "a call over the Unix socket by a Python client that stays connected"
+    about = "a call over the Unix socket by a Python client that stays connected; " + WALLS
+    megabytes = 10
     live_sessions = 200
 
     def __init__(self, context: Context) -> None:
@@ -201,7 +222,24 @@ class HutchEngine(HutchPeer):
 
     def session(self, libraries: bool) -> Session:
         self.needs_libraries(libraries)
+        return self.open(template(libraries), PLAIN)
+
+    def open(self, name: str, mode: int) -> Session:
         try:
-            return HutchSession(libraries)
+            return HutchSession(name, mode)
         except TROUBLE as error:
             raise PeerError("%s: %s" % (type(error).__name__, error)) from None
+
+
+class HutchIPython(HutchEngine):
+    """Like with like: a Jupyter kernel is IPython, too."""
+
+    name = "hutch engine, IPython"
+    about = "the same in mode ipython, for cells only, which Jupyter's kernel answers with IPython, too"
+    workloads = ("cell",)
+
+    def missing(self) -> str:
+        return super().missing() or ("" if self.context.library_python else "the default template is not built")
+
+    def session(self, libraries: bool) -> Session:
+        return self.open(template(libraries=True), IPYTHON)

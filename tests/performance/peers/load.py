@@ -1,18 +1,21 @@
-"""Many at once: how long until the last is answered, how many fail, and what an idle session holds in memory."""
+"""Many at once: until the last is answered, and how many fail; and starts that follow each other for seconds."""
 from __future__ import annotations
 
 import concurrent.futures
 import dataclasses
+import os
 import threading
 import time
 
-from measure import Say, run_once
-from peer import Peer, PeerError, Session
-from workloads import IMPORT_PANDAS, PRINT
+from measure import MOST_FAILURES, Say, Series, run_once, warm_up
+from memory import available
+from peer import Peer, PeerError
+from workloads import PRINT
 
-SETTLE = 1.0         # seconds in which the memory of a machine at rest does not change
-LONGEST_SETTLE = 6   # of those
-AT_REST = 3 << 20    # bytes that do not count as a change
+SHARE = 0.7        # of the memory that is free may be asked for
+LONG = 20.0        # seconds; what takes longer is asked for once
+QUICK = 0.2        # seconds of one start; nobody asks for many a second of what is slower
+WORKERS = 2        # that ask back to back, for every core
 
 
 @dataclasses.dataclass
@@ -21,19 +24,19 @@ class Burst:
 
     peer: str
     count: int
+    why: str = ""  # not as many as of the others
     seconds: list[float] = dataclasses.field(default_factory=list)
     failures: list[str] = dataclasses.field(default_factory=list)
 
 
 @dataclasses.dataclass
-class Memory:
-    """Bytes for one idle session with pandas imported, once per repetition; shared is paid once for all."""
+class Sustained:
+    """Starts a second, once per repetition, with everything taken apart that was started."""
 
     peer: str
-    sessions: int
-    each: list[float] = dataclasses.field(default_factory=list)
-    shared: int = 0
-    failure: str = ""
+    rates: list[float] = dataclasses.field(default_factory=list)
+    starts: int = 0
+    failures: list[str] = dataclasses.field(default_factory=list)
 
 
 def burst_once(peer: Peer, count: int) -> tuple[float, list[str]]:
@@ -56,64 +59,78 @@ def burst_once(peer: Peer, count: int) -> tuple[float, list[str]]:
     return max(when for when, _ in answers) - begin, [reason for _, reason in answers if reason]
 
 
+def plan_burst(peer: Peer, most: int, free: int) -> Burst:
+    """As many as fit into memory."""
+    fitting = int(free * SHARE / (peer.megabytes * 1e6))
+    if fitting >= most:
+        return Burst(peer.name, most)
+    count = max(2, fitting)
+    return Burst(peer.name, count, "%d at once instead of %d: about %d MB each, and %.1f GB are free"
+                 % (count, most, peer.megabytes, free / 1e9))
+
+
 def measure_bursts(peers: list[Peer], most: int, repeats: int, say: Say) -> list[Burst]:
-    """`most` for those of which a hundred fit into memory, fewer for the others."""
-    bursts = [Burst(peer.name, max(2, peer.together * most // 100)) for peer in peers]
+    bursts = [plan_burst(peer, most, available()) for peer in peers]
     for number in range(repeats):
         pairs = list(zip(peers, bursts))
         for peer, burst in pairs if number % 2 == 0 else reversed(pairs):
+            if len(burst.failures) >= burst.count or max(burst.seconds, default=0) > LONG:
+                continue  # not one was answered, or it takes too long to be done again
             say("%d at once: %s" % (burst.count, peer.name))
-            if len(burst.failures) >= burst.count:
-                continue  # not one was answered
             seconds, failures = burst_once(peer, burst.count)
             burst.seconds.append(seconds)
             burst.failures += failures
+            settle(peer, burst.failures)
     return bursts
 
 
-def available() -> int:
-    with open("/proc/meminfo", encoding="ascii") as file:
-        return next(int(line.split()[1]) << 10 for line in file if line.startswith("MemAvailable"))
-
-
-def settled() -> int:
-    """What is available when whatever ran before has given its memory back."""
-    last = available()
-    for _ in range(LONGEST_SETTLE):
-        time.sleep(SETTLE)
-        now = available()
-        if abs(now - last) < AT_REST:
-            return now
-        last = now
-    return last
-
-
-def hold_sessions(peer: Peer, count: int) -> float:
-    """Bytes that each of so many sessions takes away from the machine."""
-    before = settled()
-    sessions: list[Session] = []
+def settle(peer: Peer, failures: list[str]) -> None:
     try:
-        for _ in range(count):
-            sessions.append(peer.session(libraries=True))
-            sessions[-1].send(IMPORT_PANDAS)
-        return (before - settled()) / count
-    finally:
-        for session in sessions:
-            session.close()
+        peer.settle()
+    except PeerError as error:
+        failures.append(str(error))
 
 
-def measure_memory(peers: list[Peer], share: float, repeats: int, say: Say) -> list[Memory]:
-    memories = [Memory(peer.name, max(round(peer.live_sessions * share), 2)) for peer in peers]
-    for _ in range(repeats):
-        for peer, memory in zip(peers, memories):
-            if memory.failure:
-                continue
-            say("memory: %s" % peer.name)
-            try:
-                if not memory.each:
-                    hold_sessions(peer, 1)  # what the first needs, and nobody after it
-                memory.each.append(hold_sessions(peer, memory.sessions))
-                memory.shared = peer.shared_memory()
-            except PeerError as error:
-                memory.failure = str(error)
-    return memories
+def keep_asking(peer: Peer, end: float) -> tuple[int, list[str]]:
+    """One after the other: how many were answered, and why others were not."""
+    answered, failures = 0, []
+    while time.monotonic() < end and len(failures) < MOST_FAILURES:
+        try:
+            run_once(peer, PRINT)
+            answered += 1
+        except PeerError as error:
+            failures.append(str(error))
+    return answered, failures
+
+
+def sustain(peer: Peer, seconds: float, sustained: Sustained) -> None:
+    """Nobody rests, so nothing that was made in advance lasts, and the time ends when everything is taken apart."""
+    workers = WORKERS * (os.cpu_count() or 1)
+    begin = time.monotonic()
+    with concurrent.futures.ThreadPoolExecutor(workers) as pool:
+        futures = [pool.submit(keep_asking, peer, begin + seconds) for _ in range(workers)]
+        answers = [future.result() for future in futures]
+    settle(peer, sustained.failures)
+    starts = sum(answered for answered, _ in answers)
+    sustained.rates.append(starts / (time.monotonic() - begin))
+    sustained.starts += starts
+    sustained.failures += [reason for _, reasons in answers for reason in reasons]
+
+
+def measure_sustained(peers: list[Peer], seconds: float, repeats: int, say: Say) -> list[Sustained]:
+    all_sustained, quick = [], []
+    for peer in peers:
+        sustained, series = Sustained(peer.name), Series(peer.name)
+        took = warm_up(peer, PRINT, series)
+        sustained.failures += series.failures
+        if took > QUICK:
+            sustained.failures.append("one start takes %.1f s, more than %g" % (took, QUICK))
+        if not sustained.failures:
+            quick.append((peer, sustained))
+        all_sustained.append(sustained)
+    for number in range(repeats):
+        for peer, sustained in quick if number % 2 == 0 else reversed(quick):
+            say("starts that last: %s" % peer.name)
+            if len(sustained.failures) < MOST_FAILURES:
+                sustain(peer, seconds, sustained)
+    return all_sustained

@@ -3,7 +3,8 @@
 
     python3 tests/performance/peers/main.py [--quick] [--only NAMES] --out build/peers
 
-NAMES are of peers and of workloads (print, pandas, plot, cell, at_once, memory, attacks), separated by commas."""
+NAMES are of peers and of workloads (print, pandas, plot, cell, at_once, sustained, memory, attacks), separated by
+commas."""
 from __future__ import annotations
 
 import argparse
@@ -18,54 +19,46 @@ import sys
 import time
 
 import attacks
+import better
+import cells
 import cleanup
 import load
 import machine
 import markdown
 import measure
+import memory
+import notes
 import results
 import svg
 from command_peers import Bubblewrap, Limited, Nsjail, PlainPython
 from container_peers import Docker, Podman
 from context import ROOT, Context, find_context
-from hutch_peers import HutchEngine, HutchRun
+from hutch_peers import HutchEngine, HutchIPython, HutchRun
 from jupyter_peer import Jupyter
 from oci_peers import Crun, Gvisor, Runc
 from peer import Peer, PeerError
 from pyodide_peers import PyodideDeno, PyodideNode
 from workloads import CELL_TITLE, FRESH
 
-PEERS = (PlainPython, HutchEngine, HutchRun, Limited, Bubblewrap, Nsjail, Crun, Runc, Podman, Docker, Gvisor, Jupyter,
-         PyodideNode, PyodideDeno)
-WORKLOADS = ("print", "pandas", "plot", "cell", "at_once", "memory", "attacks")
-
-METHOD = ("Method: peers take turns, the order reversed every other round; 15 ms of rest after every sample; two runs "
-          "of each thrown away first; every output is compared with what it must be. Times are from before the start "
-          "until the complete result is in hand; for a process, until it has ended.")
-MEMORY_NOTES = (
-    "The difference that the sessions make to MemAvailable, after one that was thrown away: whatever else the machine did "
-    "meanwhile is in it, up to some megabytes in all, so small sessions are counted by the hundred.",)
-SIEGE_NOTES = (
-    "Everything is run as root where the harness is root, and each peer as it is set up below.",
-    "In gVisor a program talks to another kernel than the host's: what is open there of seccomp_missing, unshare_user, "
-    "chroot_pivot and capability_sets is open in that kernel.",
-    "Pyodide has no system calls, which the programs are told; canary_by_javascript is asked of it alone.")
+PEERS = (PlainPython, HutchEngine, HutchIPython, HutchRun, Limited, Bubblewrap, Nsjail, Crun, Runc, Podman, Docker,
+         Gvisor, Jupyter, PyodideNode, PyodideDeno)
+WORKLOADS = ("print", "pandas", "plot", "cell", "at_once", "sustained", "memory", "attacks")
 
 
 @dataclasses.dataclass(frozen=True)
 class Effort:
     """How often everything is done."""
 
-    fresh: dict[str, int]  # rounds, by program
-    often: int             # samples a round of what is quick
+    fresh: dict[str, tuple[int, int]]  # by program: rounds, and samples a round of what is quick
     cells: int
     at_once: int
-    sessions: float        # of those that each peer has for this
+    sustained: float                   # seconds
+    sessions: float                    # of those that each peer has for this
     repeats: int
 
 
-FULL = Effort({"print": 40, "pandas": 20, "plot": 16}, 3, 40, 100, 1.0, 3)
-QUICK = Effort({"print": 5, "pandas": 3, "plot": 2}, 2, 8, 10, 0.2, 1)
+FULL = Effort({"print": (40, 3), "pandas": (20, 5), "plot": (20, 5)}, 40, 100, 5.0, 1.0, 3)
+QUICK = Effort({"print": (5, 2), "pandas": (3, 2), "plot": (2, 2)}, 8, 10, 1.0, 0.5, 1)
 
 
 def options() -> argparse.Namespace:
@@ -110,22 +103,32 @@ def make_ready(peers: list[Peer], at_the_end: contextlib.ExitStack) -> dict[str,
     return missing
 
 
-def measure_all(peers: list[Peer], workloads: list[str], effort: Effort) -> dict[str, dict]:
-    tables = {}
-    for program in FRESH:
-        if program.name in workloads:
-            series = measure.measure_fresh(peers, program, effort.fresh[program.name], effort.often, say)
-            tables[program.name] = results.timing_table(program.title, series)
-    if "cell" in workloads:
-        tables["cell"] = results.timing_table(CELL_TITLE, measure.measure_cells(peers, effort.cells, say))
-    if "at_once" in workloads:
-        tables["at_once"] = results.burst_table(load.measure_bursts(peers, effort.at_once, effort.repeats, say))
-    if "memory" in workloads:
-        memories = load.measure_memory(peers, effort.sessions, effort.repeats, say)
-        tables["memory"] = {**results.memory_table(memories), "notes": list(MEMORY_NOTES)}
-    if "attacks" in workloads:
-        tables["attacks"] = {**results.siege_table(attacks.besiege(peers, say)), "notes": list(SIEGE_NOTES)}
-    return tables
+def measure_one(name: str, peers: list[Peer], effort: Effort) -> dict:
+    match name:
+        case "cell":
+            return results.cell_table(CELL_TITLE, cells.measure_cells(peers, effort.cells, say))
+        case "at_once":
+            return results.burst_table(load.measure_bursts(peers, effort.at_once, effort.repeats, say))
+        case "sustained":
+            return results.sustained_table(load.measure_sustained(peers, effort.sustained, effort.repeats, say))
+        case "memory":
+            return results.memory_table(memory.measure_memory(peers, effort.sessions, effort.repeats, say))
+        case "attacks":
+            return results.siege_table(attacks.besiege(peers, say))
+        case _:
+            program = FRESH[name]
+            return results.timing_table(program.title, measure.measure_fresh(peers, program, *effort.fresh[name], say))
+
+
+def measure_all(peers: list[Peer], workloads: list[str], effort: Effort) -> tuple[dict[str, dict], dict[str, float]]:
+    """The tables, and the seconds that each took."""
+    tables, seconds = {}, {}
+    for name in workloads:
+        begin = time.monotonic()
+        taking_part = [peer for peer in peers if name in (peer.workloads or WORKLOADS)]
+        tables[name] = {**measure_one(name, taking_part, effort), "notes": list(notes.OF.get(name, ()))}
+        seconds[name] = round(time.monotonic() - begin, 1)
+    return tables, seconds
 
 
 def compare(context: Context, arguments: argparse.Namespace) -> dict:
@@ -135,17 +138,20 @@ def compare(context: Context, arguments: argparse.Namespace) -> dict:
     with contextlib.ExitStack() as at_the_end:
         missing = make_ready(peers, at_the_end)
         ready = [peer for peer in peers if peer.name not in missing]
-        tables = measure_all(ready, workloads, QUICK if arguments.quick else FULL)
+        rows = results.peer_rows(peers, missing)
+        tables, seconds = measure_all(ready, workloads, QUICK if arguments.quick else FULL)
         say("ending")
     facts = {**machine.facts(context), "load_before": load_before, "load_after": machine.load()}
-    notes = [METHOD, "%s run on %s in %.0f s." % ("Quick" if arguments.quick else "Full", datetime.date.today(),
-                                                 time.monotonic() - begin)]
-    return {"schema": 1, "quick": arguments.quick, "machine": facts, "notes": notes,
-            "peers": results.peer_rows(peers, missing), "workloads": tables}
+    run = "%s run on %s in %.0f s." % ("Quick" if arguments.quick else "Full", datetime.date.today(),
+                                       time.monotonic() - begin)
+    return {"schema": 2, "quick": arguments.quick, "machine": facts, "notes": [*notes.RUN, run], "seconds": seconds,
+            "peers": rows, "workloads": tables, "better": better.where_a_peer_is_better(tables)}
 
 
 def write(out: pathlib.Path, found: dict) -> None:
     out.mkdir(parents=True, exist_ok=True)
+    for name in svg.FIGURES:
+        (out / (name + ".svg")).unlink(missing_ok=True)  # of an earlier run
     (out / "peers.json").write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     (out / "peers.md").write_text(markdown.document(found), encoding="utf-8")
     for name, picture in svg.charts(found).items():

@@ -1,9 +1,14 @@
 """The results as Markdown tables."""
 from __future__ import annotations
 
-from stats import NOISY
+from attacks import ESCAPE, HARDENING, INFORMATION
+from better import OWN
+from stats import ENOUGH_FOR_P95, ENOUGH_FOR_P99, NOISY
 
 NUMBER = "---:"
+KINDS = {ESCAPE: "something of the host, or of another run, was read or reached",
+         INFORMATION: "something about the host was learnt",
+         HARDENING: "nothing was reached yet, but one wall fewer stands between the program and the kernel"}
 
 
 def number(value: float | None) -> str:
@@ -29,7 +34,7 @@ def table(heads: list[str], aligns: list[str], rows: list[list[str]]) -> str:
 
 
 def ordered(rows: list[dict], key: str) -> list[dict]:
-    """Quickest first, those without a number last."""
+    """The least first, those without a number last."""
     return sorted(rows, key=lambda row: (key not in row, row.get(key, 0)))
 
 
@@ -53,31 +58,67 @@ def timings(part: dict) -> str:
     if noise is not None:
         busy = "; the machine was busy, measure again" if noise > NOISY else ""
         text += "\nNoise: the interquartile range of python3 is %.0f%% of its median%s.\n" % (noise * 100, busy)
-    return text + reasons(part["rows"], "p50")
+    if any(row["p99"] is None for row in measured):
+        text += "\n–: fewer than %d samples for a p95, %d for a p99.\n" % (ENOUGH_FOR_P95, ENOUGH_FOR_P99)
+    return text + "".join(map(goal, part.get("goals", []))) + reasons(part["rows"], "p50")
+
+
+def goal(found: dict) -> str:
+    met = "met" if found["times"] >= found["goal"] else "**missed**"
+    return "\nJupyter kernel's p50 is %s times that of %s; the goal is at least %d: %s.\n" % (
+        number(found["times"]), found["peer"], found["goal"], met)
 
 
 def bursts(part: dict) -> str:
-    rows = [[name(row["peer"]), str(row["count"]), number(row["seconds"]), number(row["each"]),
+    rows = [[name(row["peer"]), str(row["count"]), number(row["seconds"]), number(row["each"]), number(row["ratio"]),
              "%d of %d" % (row["failures"], row["asked"])] for row in ordered(part["rows"], "each") if "each" in row]
-    return table(["", "at once", "s until the last answer", "ms for each", "failed"], ["---", *[NUMBER] * 4],
-                 rows) + reasons(part["rows"], "each")
+    text = table(["", "at once", "s until the last answer", "ms for each", "ratio to python3", "failed"],
+                 ["---", *[NUMBER] * 5], rows)
+    fewer = ["- %s: %s" % (row["peer"], row["why"]) for row in part["rows"] if row["why"]]
+    return text + ("\n%s\n" % "\n".join(fewer) if fewer else "") + reasons(part["rows"], "each")
+
+
+def sustained(part: dict) -> str:
+    rows = [[name(row["peer"]), number(row["per_second"]), "%d" % row["starts"], number(row["ratio"])]
+            for row in reversed(ordered(part["rows"], "per_second")) if "per_second" in row]
+    return table(["", "starts a second", "starts in all", "ratio to python3"], ["---", *[NUMBER] * 3],
+                 rows) + reasons(part["rows"], "per_second")
 
 
 def memories(part: dict) -> str:
     rows = [[name(row["peer"]), str(row["sessions"]), number(row["mb"]),
-             "%s to %s" % (number(row["low_mb"]), number(row["high_mb"])), number(row["shared_mb"] or None)]
+             "%s to %s" % (number(row["low_mb"]), number(row["high_mb"])), number(row["ratio"]),
+             number(row["noise_mb"] / row["sessions"]), number(row["shared_mb"] or None)]
             for row in ordered(part["rows"], "mb") if "mb" in row]
-    return table(["", "sessions", "MB each", "lowest to highest", "MB shared by all"], ["---", *[NUMBER] * 4],
-                 rows) + reasons(part["rows"], "mb")
+    heads = ["", "sessions", "MB each", "lowest to highest", "ratio to python3", "noise, MB each", "MB shared by all"]
+    return table(heads, ["---", *[NUMBER] * 6], rows) + reasons(part["rows"], "mb")
 
 
 def sieges(part: dict) -> str:
-    rows = []
+    """What is open, in a column for each class."""
+    classes, rows = part["classes"], []
     for row in sorted(part["rows"], key=lambda row: -len(row["blocked"])):
         tried = len(row["blocked"]) + len(row["open"])
-        rows.append([name(row["peer"]), "%d of %d" % (len(row["blocked"]), tried), ", ".join(row["open"]) or "–",
+        through = [", ".join(attack for attack in row["open"] if classes[attack] == kind) or "–" for kind in KINDS]
+        rows.append([name(row["peer"]), "%d of %d" % (len(row["blocked"]), tried), *through,
                      ", ".join(row["untried"]) or "–"])
-    return table(["", "blocked", "open", "could not be tried"], ["---", NUMBER, "---", "---"], rows)
+    text = table(["", "blocked", *("open: " + kind for kind in KINDS), "could not be tried"],
+                 ["---", NUMBER, *["---"] * 4], rows)
+    lines = ["- %s: %s: %s" % (kind, KINDS[kind], ", ".join(attack for attack in classes if classes[attack] == kind))
+             for kind in KINDS]
+    return "%s\n%s\n" % (text, "\n".join(lines))
+
+
+def better(found: list[dict]) -> str:
+    lines = []
+    for entry in found:
+        if entry["better"] is None:
+            told = "%s was not measured" % OWN
+        else:
+            told = ", ".join("%s (%s)" % (peer, number(figure)) for peer, figure in entry["better"].items()) or "none"
+            told += "; %s: %s" % (OWN, number(entry["own"]))
+        lines.append("- %s: %s" % (entry["title"], told))
+    return "\n".join(lines) + "\n"
 
 
 def machine(facts: dict) -> str:
@@ -86,7 +127,7 @@ def machine(facts: dict) -> str:
 
 
 SECTIONS = (("print", timings), ("pandas", timings), ("plot", timings), ("cell", timings), ("at_once", bursts),
-            ("memory", memories), ("attacks", sieges))
+            ("sustained", sustained), ("memory", memories), ("attacks", sieges))
 
 
 def document(results: dict) -> str:
@@ -98,8 +139,9 @@ def document(results: dict) -> str:
             part = results["workloads"][key]
             parts += ["## %s\n" % part["title"], render(part)]
             parts += ["- " + note for note in part.get("notes", [])] + [""] * bool(part.get("notes"))
+    parts += ["## Where a peer is better in these figures\n", better(results["better"])]
     parts.append("## How each is set up\n")
-    rows = [[name(peer["name"]), "not measured: " + peer["missing"] if peer["missing"] else peer["about"]]
-            for peer in results["peers"]]
-    parts.append(table(["", ""], ["---", "---"], rows))
+    rows = [[name(peer["name"]), peer["version"] or "–",
+             "not measured: " + peer["missing"] if peer["missing"] else peer["about"]] for peer in results["peers"]]
+    parts.append(table(["", "version", "set up"], ["---"] * 3, rows))
     return "\n".join(parts)

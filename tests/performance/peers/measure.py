@@ -5,13 +5,12 @@ import collections.abc
 import dataclasses
 import time
 
-from peer import Peer, PeerError, Session
-from workloads import CELL, Program
+from peer import Peer, PeerError
+from workloads import Program
 
 REST = 0.015         # seconds after every sample: nobody pays for what the one before left to be cleaned up
 QUICK = 0.1          # what takes less takes part several times a round
 MOST_FAILURES = 3    # then a peer is left alone
-CELLS = 10           # of a live session, one after the other
 Say = collections.abc.Callable[[str], None]
 
 
@@ -41,10 +40,11 @@ def warm_up(peer: Peer, program: Program, series: Series) -> float:
         return 0.0
 
 
-def in_turn(peers: list[Peer], rounds: int) -> collections.abc.Iterator[Peer]:
+def in_turn(peers: list[Peer], rounds: int, all_take_part: bool = False) -> collections.abc.Iterator[Peer]:
+    """Those that take seconds only in some of the rounds, unless all take part."""
     for number in range(rounds):
         for peer in peers if number % 2 == 0 else reversed(peers):
-            if number % peer.every == 0:
+            if all_take_part or number % peer.every == 0:
                 yield peer
 
 
@@ -68,58 +68,3 @@ def measure_fresh(peers: list[Peer], program: Program, rounds: int, often: int, 
                 series.failures.append(str(error))
             time.sleep(REST)
     return list(all_series.values())
-
-
-def time_cells(session: Session, count: int) -> list[float]:
-    seconds = []
-    for _ in range(count):
-        begin = time.monotonic()
-        session.send(CELL)
-        seconds.append(time.monotonic() - begin)
-    return seconds
-
-
-def check_sum(session: Session, series: Series) -> None:
-    """Every cell must have been run, once."""
-    cells = len(series.samples) + CELLS
-    try:
-        printed = session.send("print(x)")
-    except PeerError as error:
-        series.failures.append(str(error))
-        return
-    if printed != "%d\n" % cells:
-        series.failures.append("after %d cells x is %r" % (cells, printed[:100]))
-
-
-def measure_cells(peers: list[Peer], rounds: int, say: Say) -> list[Series]:
-    """The same cell again and again, in one live session of each peer; the first ones are not measured."""
-    all_series = [Series(peer.name) for peer in peers]
-    sessions: dict[str, Session] = {}
-    try:
-        for peer, series in zip(peers, all_series):
-            say("cell: %s" % peer.name)
-            try:
-                sessions[peer.name] = peer.session(libraries=False)
-                sessions[peer.name].send("x = 0")
-                time_cells(sessions[peer.name], CELLS)
-            except PeerError as error:
-                series.failures.append(str(error))
-        for number in range(rounds):
-            for series in all_series if number % 2 == 0 else reversed(all_series):
-                if not series.failures:
-                    attempt_cells(sessions[series.peer], series)
-        for series in all_series:
-            if not series.failures:
-                check_sum(sessions[series.peer], series)
-    finally:
-        for session in sessions.values():
-            session.close()
-    return all_series
-
-
-def attempt_cells(session: Session, series: Series) -> None:
-    try:
-        series.samples += time_cells(session, CELLS)
-    except PeerError as error:
-        series.failures.append(str(error))
-    time.sleep(REST)

@@ -3,13 +3,14 @@ from __future__ import annotations
 
 import abc
 import dataclasses
+import time
 
 from context import Context
 from workloads import Program
 
-RUN_SECONDS = 60.0      # for one program in a fresh instance
-SESSION_SECONDS = 60.0  # for one answer of a session
-STOP_SECONDS = 5.0      # until a session that was asked to end is killed
+RUN_SECONDS = 180.0      # for one program in a fresh instance; long, because it may be one of a hundred
+SESSION_SECONDS = 180.0  # for one answer of a session
+STOP_SECONDS = 5.0       # until a session that was asked to end is killed
 
 
 class PeerError(Exception):
@@ -31,6 +32,12 @@ class Session(abc.ABC):
     def send(self, code: str) -> str:
         """Runs a cell and returns what it printed."""
 
+    def time(self, code: str) -> float:
+        """Seconds of a cell, there and back."""
+        begin = time.monotonic()
+        self.send(code)
+        return time.monotonic() - begin
+
     @abc.abstractmethod
     def close(self) -> None:
         """Ends it; nothing is left. May be called twice."""
@@ -40,9 +47,10 @@ class Peer(abc.ABC):
     """Made from the context; costs nothing until prepare()."""
 
     name: str
-    about: str               # one line: how it is set up here
+    about: str               # one line: how it is set up here, and what it was not given
+    workloads: tuple[str, ...] = ()  # that it takes part in; all when empty
     every = 1                # takes part in every so many rounds; more for what takes seconds
-    together = 100           # how many at once; fewer where a hundred do not fit into memory
+    megabytes = 40           # of one instance, guessed high: so many run at once as fit into memory
     live_sessions = 20       # for the memory of one; more of those that are small
     misjudged: dict[str, str] = {}            # attack programs whose verdict means nothing here, and why
     own_attacks: tuple[Program, ...] = ()     # ways out that only this peer has
@@ -53,6 +61,10 @@ class Peer(abc.ABC):
     @abc.abstractmethod
     def missing(self) -> str:
         """Why it cannot take part on this machine; empty when it can."""
+
+    @abc.abstractmethod
+    def version(self) -> str:
+        """Of what is compared, in its own words."""
 
     def prepare(self) -> None:
         """Makes what all its runs share; called once, before the first."""
@@ -68,6 +80,9 @@ class Peer(abc.ABC):
     @abc.abstractmethod
     def session(self, libraries: bool) -> Session:
         """Starts an interpreter that stays."""
+
+    def settle(self) -> None:
+        """Waits until nothing is left of instances that have answered, where that comes after the answer."""
 
     def shared_memory(self) -> int:
         """Bytes that all sessions share, whatever their number."""

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import pathlib
 
 import process
@@ -39,7 +40,7 @@ class PyodidePeer(CommandPeer):
                  "pid_visibility": "its kill() gives the same answer for every number"}
     own_attacks = (BY_JAVASCRIPT,)
     every = 4
-    together = 8
+    megabytes = 250
     live_sessions = 4
 
     def __init__(self, context: Context) -> None:
@@ -52,6 +53,10 @@ class PyodidePeer(CommandPeer):
         if not (self.package / "pyodide.mjs").exists():
             return "the npm package pyodide is not installed (tools/setup-peers)"
         return super().missing()
+
+    def version(self) -> str:
+        package = json.loads((self.package / "package.json").read_text(encoding="utf-8"))
+        return "pyodide %s, %s %s" % (package["version"], self.program, super().version().removeprefix("deno ").split()[0])
 
     def needs_libraries(self, libraries: bool) -> None:
         if libraries:
@@ -70,13 +75,15 @@ class PyodidePeer(CommandPeer):
 
 class PyodideNode(PyodidePeer):
     name = "Pyodide on Node"
-    about = "WebAssembly in a Node process of its own, with everything Node may do"
+    about = ("WebAssembly in a Node process of its own, from nothing, with everything Node may do; no namespaces, no "
+             "seccomp filter, no limits")
     program = "node"
 
 
 class PyodideDeno(PyodidePeer):
     name = "Pyodide on Deno"
-    about = "WebAssembly in a Deno process of its own that may only read the Pyodide package"
+    about = ("WebAssembly in a Deno process of its own, from nothing, that may only read the Pyodide package; no "
+             "namespaces, no seccomp filter, no limits")
     program = "deno"
 
     def flags(self) -> list[str]:

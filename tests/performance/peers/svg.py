@@ -3,11 +3,13 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import textwrap
 from xml.sax.saxutils import escape
 
 from markdown import number
 
 WIDTH, LEFT, RIGHT, TOP, ROW, BAR, BOTTOM = 760, 170, 90, 58, 26, 16, 44
+NOTE_LINE, NOTE_LETTERS = 15, 115  # the height of a line of a note, and how much there is room for
 
 STYLE = """
 text { font: 13px system-ui, sans-serif; fill: #24292f }
@@ -29,7 +31,11 @@ text { font: 13px system-ui, sans-serif; fill: #24292f }
 @dataclasses.dataclass(frozen=True)
 class Bar:
     label: str
-    value: float
+    value: float | None
+
+    @property
+    def drawn(self) -> bool:
+        return self.value is not None and self.value > 0
 
     @property
     def own(self) -> bool:
@@ -51,30 +57,36 @@ def text(x: float, y: float, content: str, more: str = "") -> str:
     return '<text x="%.1f" y="%.1f"%s>%s</text>' % (x, y, more, escape(content))
 
 
-def axis(low: int, high: int, bottom: float, unit: str) -> list[str]:
+def axis(low: int, high: int, bottom: float, unit: str, better: str) -> list[str]:
     lines = []
     for power in range(low, high + 1):
         x = position(10.0**power, low, high)
         lines.append('<line class="grid" x1="%.1f" y1="%d" x2="%.1f" y2="%.1f"/>' % (x, TOP - 8, x, bottom))
         label = "{:,}".format(10**power) if power >= 0 else "%g" % 10.0**power
         lines.append(text(x, bottom + 15, label, ' class="axis" text-anchor="middle"'))
-    lines.append(text((LEFT + WIDTH - RIGHT) / 2, bottom + 32, unit + ", logarithmic; shorter is better",
+    lines.append(text((LEFT + WIDTH - RIGHT) / 2, bottom + 32, "%s, logarithmic; %s is better" % (unit, better),
                       ' class="axis" text-anchor="middle"'))
     return lines
 
 
-def chart(title: str, unit: str, bars: list[Bar]) -> str:
-    """The shortest on top; a value that is not above zero has no place on the axis and is left out."""
-    bars = sorted((bar for bar in bars if bar.value > 0), key=lambda bar: bar.value)
+def note(names: list[str]) -> list[str]:
+    """Who is not in the picture."""
+    return textwrap.wrap("Not drawn, without a figure: %s" % ", ".join(names), NOTE_LETTERS) if names else []
+
+
+def chart(title: str, unit: str, bars: list[Bar], better: str = "shorter") -> str:
+    """The best on top; a value that is missing or not above zero has no place on the axis and is named below it."""
+    absent = note([bar.label for bar in bars if not bar.drawn])
+    bars = sorted((bar for bar in bars if bar.drawn), key=lambda bar: bar.value or 0.0, reverse=better == "longer")
     if not bars:
         raise ValueError("nothing to draw")
     low, high = decades([bar.value for bar in bars])
     bottom = TOP + ROW * len(bars)
-    height = bottom + BOTTOM
+    height = bottom + BOTTOM + NOTE_LINE * len(absent)
     lines = ['<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d" role="img">'
              % (WIDTH, height, WIDTH, height),
              "<title>%s</title>" % escape(title), "<style>%s</style>" % STYLE,
-             text(12, 28, title, ' class="title"'), *axis(low, high, bottom, unit)]
+             text(12, 28, title, ' class="title"'), *axis(low, high, bottom, unit, better)]
     for index, bar in enumerate(bars):
         top = TOP + ROW * index
         end = max(position(bar.value, low, high), LEFT + 2.0)
@@ -82,20 +94,24 @@ def chart(title: str, unit: str, bars: list[Bar]) -> str:
         lines.append('<rect class="%s" x="%d" y="%d" width="%.1f" height="%d" rx="2"/>'
                      % ("own" if bar.own else "bar", LEFT, top, end - LEFT, BAR))
         lines.append(text(end + 6, top + 13, number(bar.value)))
+    for index, line in enumerate(absent):
+        lines.append(text(12, bottom + BOTTOM + NOTE_LINE * index + 4, line, ' class="axis"'))
     return "\n".join([*lines, "</svg>\n"])
 
 
-# Which figure of a table is drawn, and its unit.
-FIGURES = {"print": ("p50", "ms"), "pandas": ("p50", "ms"), "plot": ("p50", "ms"), "cell": ("p50", "ms"),
-           "at_once": ("each", "ms for each"), "memory": ("mb", "MB")}
+# Which figure of a table is drawn, its unit, and which bars are better.
+TIME = ("p50", "ms", "shorter")
+FIGURES = {"print": TIME, "pandas": TIME, "plot": TIME, "cell": TIME, "at_once": ("each", "ms for each", "shorter"),
+           "sustained": ("per_second", "starts a second", "longer"), "memory": ("mb", "MB", "shorter")}
 
 
 def charts(results: dict) -> dict[str, str]:
     """A picture for every table that has figures, by the name of its file."""
     drawn = {}
-    for key, (figure, unit) in FIGURES.items():
-        part = results["workloads"].get(key)
-        bars = [Bar(row["peer"], row[figure]) for row in part["rows"] if row.get(figure, 0) > 0] if part else []
-        if bars:
-            drawn[key + ".svg"] = chart(part["title"], unit, bars)
+    absent = [Bar(peer["name"], None) for peer in results["peers"] if peer["missing"]]
+    for key, (figure, unit, better) in FIGURES.items():
+        if part := results["workloads"].get(key):
+            bars = [Bar(row["peer"], row.get(figure)) for row in part["rows"]]
+            if any(bar.drawn for bar in bars):
+                drawn[key + ".svg"] = chart(part["title"], unit, bars + absent, better)
     return drawn

@@ -11,14 +11,22 @@ class StatsTest(unittest.TestCase):
         self.assertEqual(percentile([1.0, 2.0, 3.0], 100), 3.0)
         self.assertAlmostEqual(percentile([float(value) for value in range(101)], 95), 95.0)
 
-    def test_one_sample_is_every_percentile(self) -> None:
-        self.assertEqual(summarize([7.0]), Summary(count=1, p50=7.0, p95=7.0, p99=7.0, spread=0.0))
+    def test_one_sample_is_its_median(self) -> None:
+        self.assertEqual(summarize([7.0]), Summary(count=1, p50=7.0, p95=None, p99=None, spread=0.0))
 
     def test_the_spread_is_the_interquartile_range_over_the_median(self) -> None:
         self.assertAlmostEqual(summarize([1.0, 2.0, 3.0, 4.0, 5.0]).spread, 2 / 3)
 
     def test_the_order_of_samples_does_not_matter(self) -> None:
         self.assertEqual(summarize([5.0, 1.0, 3.0]), summarize([1.0, 3.0, 5.0]))
+
+    def test_few_samples_have_no_high_percentiles(self) -> None:
+        def told(count: int) -> tuple[bool, bool]:
+            summary = summarize([1.0] * count)
+            return summary.p95 is not None, summary.p99 is not None
+
+        self.assertEqual([told(count) for count in (19, 20, 99, 100)],
+                         [(False, False), (True, False), (True, False), (True, True)])
 
     def test_no_samples_are_an_error(self) -> None:
         with self.assertRaises(ValueError):

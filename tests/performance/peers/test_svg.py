@@ -41,16 +41,33 @@ class SvgTest(unittest.TestCase):
     def test_small_and_equal_values_have_an_axis(self) -> None:
         self.assertEqual(len(parts(chart("t", "ms", [Bar("a", 0.1), Bar("b", 0.1)]), "rect")), 2)
 
-    def test_what_is_not_above_zero_is_left_out(self) -> None:
-        self.assertEqual(len(parts(chart("t", "MB", [Bar("a", 1.0), Bar("b", -1.0)]), "rect")), 1)
+    def test_what_has_no_place_on_the_axis_is_named(self) -> None:
+        picture = chart("t", "MB", [Bar("a", 1.0), Bar("b", -1.0), Bar("c", None)])
+        self.assertEqual(len(parts(picture, "rect")), 1)
+        self.assertIn("Not drawn, without a figure: b, c", [text.text for text in parts(picture, "text")])
         with self.assertRaises(ValueError):
             chart("t", "MB", [Bar("b", 0.0)])
 
+    def test_a_long_note_has_lines_and_room_for_them(self) -> None:
+        one, many = (chart("t", "MB", [Bar("a", 1.0)] + [Bar("a long name", None)] * count) for count in (1, 30))
+        heights = [int(ElementTree.fromstring(picture).get("height", "0")) for picture in (one, many)]
+        self.assertEqual((heights[1] - heights[0]) % svg.NOTE_LINE, 0)
+        self.assertGreater(heights[1], heights[0])
+
+    def test_where_more_is_better_the_longest_is_on_top(self) -> None:
+        picture = chart("t", "starts a second", [Bar("a", 1.0), Bar("b", 5.0)], "longer")
+        texts = [text.text for text in parts(picture, "text")]
+        self.assertLess(texts.index("b"), texts.index("a"))
+        self.assertIn("starts a second, logarithmic; longer is better", texts)
+
     def test_only_tables_with_figures_are_drawn(self) -> None:
         rows = [{"peer": "a", "p50": 1.0}, {"peer": "b", "reason": "failed"}]
-        results = {"workloads": {"print": {"title": "print", "rows": rows},
+        results = {"peers": [{"name": "docker", "missing": "no engine"}, {"name": "a", "missing": ""}],
+                   "workloads": {"print": {"title": "print", "rows": rows},
                                  "memory": {"title": "memory", "rows": [{"peer": "b", "reason": "failed"}]}}}
-        self.assertEqual(list(svg.charts(results)), ["print.svg"])
+        drawn = svg.charts(results)
+        self.assertEqual(list(drawn), ["print.svg"])
+        self.assertIn("figure: b, docker<", drawn["print.svg"])
 
 
 if __name__ == "__main__":

@@ -38,7 +38,7 @@ PLOT = Program(
     "print(picture.getvalue()[1:4], len(picture.getvalue()) > 1000)\n",
     "b'PNG' True\n", libraries=True)
 
-FRESH = (PRINT, GROUP_BY, PLOT)
+FRESH = {program.name: program for program in (PRINT, GROUP_BY, PLOT)}
 
 CELL = "x += 1"
 CELL_TITLE = "second cell of a live session: x += 1, there and back"
