@@ -38,11 +38,17 @@ def ordered(rows: list[dict], key: str) -> list[dict]:
     return sorted(rows, key=lambda row: (key not in row, row.get(key, 0)))
 
 
+def span(low: float, high: float) -> str:
+    return "%s to %s" % (number(low), number(high))
+
+
 def reasons(rows: list[dict], key: str) -> str:
     """A line for everything that failed, wholly or in part."""
     lines = []
     for row in rows:
-        if key not in row:
+        if row.get("unclear"):
+            lines.append("- %s: not measurable. %s" % (row["peer"], cell(row["reason"])))
+        elif key not in row:
             lines.append("- %s: not measured. %s" % (row["peer"], cell(row["reason"])))
         elif row.get("failures"):
             lines.append("- %s: %d failed. %s" % (row["peer"], row["failures"], cell(row["reason"])))
@@ -70,26 +76,28 @@ def goal(found: dict) -> str:
 
 
 def bursts(part: dict) -> str:
-    rows = [[name(row["peer"]), str(row["count"]), number(row["seconds"]), number(row["each"]), number(row["ratio"]),
-             "%d of %d" % (row["failures"], row["asked"])] for row in ordered(part["rows"], "each") if "each" in row]
-    text = table(["", "at once", "s until the last answer", "ms for each", "ratio to python3", "failed"],
-                 ["---", *[NUMBER] * 5], rows)
+    rows = [[name(row["peer"]), str(row["count"]), number(row["seconds"]), span(row["low"], row["high"]),
+             number(row["each"]), number(row["ratio"]), "%d of %d" % (row["failures"], row["asked"])]
+            for row in ordered(part["rows"], "each") if "each" in row]
+    text = table(["", "at once", "s until the last answer", "lowest to highest", "ms for each", "ratio to python3",
+                  "failed"], ["---", *[NUMBER] * 6], rows)
     fewer = ["- %s: %s" % (row["peer"], row["why"]) for row in part["rows"] if row["why"]]
     return text + ("\n%s\n" % "\n".join(fewer) if fewer else "") + reasons(part["rows"], "each")
 
 
 def sustained(part: dict) -> str:
-    rows = [[name(row["peer"]), number(row["per_second"]), "%d" % row["starts"], number(row["ratio"])]
+    rows = [[name(row["peer"]), number(row["per_second"]), span(row["low"], row["high"]), "%d" % row["starts"],
+             number(row["ratio"])]
             for row in reversed(ordered(part["rows"], "per_second")) if "per_second" in row]
-    return table(["", "starts a second", "starts in all", "ratio to python3"], ["---", *[NUMBER] * 3],
-                 rows) + reasons(part["rows"], "per_second")
+    return table(["", "starts a second", "lowest to highest", "starts in all", "ratio to python3"],
+                 ["---", *[NUMBER] * 4], rows) + reasons(part["rows"], "per_second")
 
 
 def memories(part: dict) -> str:
-    rows = [[name(row["peer"]), str(row["sessions"]), number(row["mb"]),
-             "%s to %s" % (number(row["low_mb"]), number(row["high_mb"])), number(row["ratio"]),
-             number(row["noise_mb"] / row["sessions"]), number(row["shared_mb"] or None)]
+    rows = [[name(row["peer"]), str(row["sessions"]), number(row["mb"]), span(row["low_mb"], row["high_mb"]),
+             number(row["ratio"]), number(row["noise_mb"] / row["sessions"]), number(row["shared_mb"] or None)]
             for row in ordered(part["rows"], "mb") if "mb" in row]
+    rows += [[name(row["peer"]), "–", "not measurable", *["–"] * 4] for row in part["rows"] if row.get("unclear")]
     heads = ["", "sessions", "MB each", "lowest to highest", "ratio to python3", "noise, MB each", "MB shared by all"]
     return table(heads, ["---", *[NUMBER] * 6], rows) + reasons(part["rows"], "mb")
 

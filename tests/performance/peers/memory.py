@@ -33,6 +33,7 @@ class Memory:
     noise: float = 0.0  # the most of all repetitions, for all sessions together
     shared: int = 0
     failure: str = ""
+    unclear: bool = False  # that is the failure: nothing went wrong, but no figure can be told from noise
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,8 +58,12 @@ class Hold:
         return self.used >= CLEAR * self.noise
 
     def why_not(self) -> str:
-        return ("below what can be measured: %.0f MB for %d sessions together, with a noise of %.0f MB"
+        return ("%.0f MB for %d sessions together, with a noise of %.0f MB"
                 % (max(self.used, 0) / 1e6, self.sessions, self.noise / 1e6))
+
+
+class UnclearError(PeerError):
+    """What was found may be noise."""
 
 
 def available() -> int:
@@ -108,7 +113,7 @@ def measure_once(peer: Peer, memory: Memory) -> None:
         warm(peer)
     held = hold_clearly(peer, memory.sessions)
     if not held.clear:
-        raise PeerError(held.why_not())
+        raise UnclearError(held.why_not())
     memory.sessions = held.sessions
     memory.each.append(held.used / held.sessions)
     memory.noise = max(memory.noise, held.noise)
@@ -133,5 +138,5 @@ def measure_memory(peers: list[Peer], share: float, repeats: int, say: Say) -> l
             try:
                 measure_once(peer, memory)
             except PeerError as error:
-                memory.failure = str(error)
+                memory.failure, memory.unclear = str(error), isinstance(error, UnclearError)
     return memories

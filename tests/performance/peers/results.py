@@ -59,7 +59,8 @@ def burst_table(bursts: list[Burst]) -> dict:
                "why": burst.why, "reason": burst.failures[0] if burst.failures else ""}
         if len(burst.failures) < asked:
             seconds = statistics.median(burst.seconds)
-            row |= {"seconds": seconds, "each": seconds / burst.count * MS}
+            row |= {"seconds": seconds, "low": min(burst.seconds), "high": max(burst.seconds),
+                    "each": seconds / burst.count * MS}
         rows.append(row)
     return {"title": "print(1), many at once", "rows": add_ratios(rows, "each")}
 
@@ -71,7 +72,8 @@ def sustained_table(all_sustained: list[Sustained]) -> dict:
         row = {"peer": sustained.peer, "reason": reason, "failures": len(sustained.failures)}
         if any(sustained.rates):
             row |= {"starts": sustained.starts, "repeats": len(sustained.rates),
-                    "per_second": statistics.median(sustained.rates)}
+                    "per_second": statistics.median(sustained.rates), "low": min(sustained.rates),
+                    "high": max(sustained.rates)}
         rows.append(row)
     return {"title": "print(1), starts a second for as long as it is asked", "rows": add_ratios(rows, "per_second")}
 
@@ -80,7 +82,7 @@ def memory_table(memories: list[Memory]) -> dict:
     rows: list[dict] = []
     for memory in memories:
         if memory.failure:
-            rows.append({"peer": memory.peer, "reason": memory.failure})
+            rows.append({"peer": memory.peer, "reason": memory.failure, "unclear": memory.unclear})
         else:
             rows.append({"peer": memory.peer, "sessions": memory.sessions, "repeats": len(memory.each),
                          "mb": statistics.median(memory.each) / 1e6, "low_mb": min(memory.each) / 1e6,

@@ -64,7 +64,7 @@ class MarkdownTest(unittest.TestCase):
         part = burst_table([Burst("runc", 10, "", [2.0, 4.0, 3.0], ["x"]), Burst("podman", 2, "", [1.0], ["y", "y"]),
                             Burst("python3", 5, "too large", [0.5])])
         text = markdown.bursts(part)
-        self.assertIn("| runc | 10 | 3.00 | 300 | 3.00 | 1 of 30 |", text)
+        self.assertIn("| runc | 10 | 3.00 | 2.00 to 4.00 | 300 | 3.00 | 1 of 30 |", text)
         self.assertIn("- podman: not measured. y", text)
         self.assertIn("- python3: too large", text)
 
@@ -72,7 +72,8 @@ class MarkdownTest(unittest.TestCase):
         part = sustained_table([Sustained("python3", [100.0], 500), Sustained("hutch engine", [300.0, 500.0], 4000),
                                 Sustained("podman", [], 0, ["too slow"])])
         lines = markdown.sustained(part).splitlines()
-        self.assertEqual(lines[2:4], ["| **hutch engine** | 400 | 4000 | 4.00 |", "| python3 | 100 | 500 | 1.00 |"])
+        self.assertEqual(lines[2:4], [
+            "| **hutch engine** | 400 | 300 to 500 | 4000 | 4.00 |", "| python3 | 100 | 100 to 100 | 500 | 1.00 |"])
         self.assertIn("- podman: not measured. too slow", lines)
 
     def test_memory_is_per_session_and_names_what_is_shared(self) -> None:
@@ -81,6 +82,13 @@ class MarkdownTest(unittest.TestCase):
         text = markdown.memories(part)
         self.assertIn("| **hutch engine** | 20 | 5.00 | 4.00 to 6.00 | 0.125 | 0.200 | 90.0 |", text)
         self.assertIn("- docker: not measured. none", text)
+
+    def test_memory_that_may_be_noise_is_no_figure(self) -> None:
+        part = memory_table([Memory("python3", 20, [40e6], 4e6),
+                             Memory("runc", 20, [3e6], failure="3 MB, with a noise of 4 MB", unclear=True)])
+        text = markdown.memories(part)
+        self.assertIn("| runc | – | not measurable | – | – | – | – |", text)
+        self.assertIn("- runc: not measurable. 3 MB, with a noise of 4 MB", text)
 
     def test_attacks_name_what_is_open(self) -> None:
         part = siege_table([Siege("runc", ["a", "b"], {"io_uring": "evidence", "c": "evidence"}, {"d": "why"})])

@@ -4,7 +4,6 @@ from unittest import mock
 
 import memory
 from memory import Hold, Memory
-from peer import PeerError
 from testing_peer import CountingPeer
 
 MIB = 1 << 20
@@ -34,17 +33,21 @@ class MemoryTest(unittest.TestCase):
 
     def test_what_stays_unclear_is_never_a_figure(self) -> None:
         found = Memory("test", 5)
-        with readings(*[1000, 1010, 1000] * memory.ATTEMPTS), self.assertRaises(PeerError) as raised:
+        with readings(*[1000, 1010, 1000] * memory.ATTEMPTS), self.assertRaises(memory.UnclearError) as raised:
             memory.measure_once(CountingPeer(), found)
         self.assertEqual(found.each, [])
-        self.assertEqual(str(raised.exception),
-                         "below what can be measured: 0 MB for 20 sessions together, with a noise of 4 MB")
+        self.assertEqual(str(raised.exception), "0 MB for 20 sessions together, with a noise of 4 MB")
 
     def test_a_repetition_that_fails_takes_the_figure_away(self) -> None:
         peer = CountingPeer()
         with readings(1000, 800, 1000, *[1000, 1010, 1000] * memory.ATTEMPTS):
             found, = memory.measure_memory([peer], 1.0, 2, lambda text: None)
-        self.assertIn("below what can be measured", found.failure)
+        self.assertTrue(found.unclear)
+        self.assertIn("with a noise of 4 MB", found.failure)
+
+    def test_what_fails_is_not_called_unclear(self) -> None:
+        found, = memory.measure_memory([CountingPeer(fails=True)], 1.0, 2, lambda text: None)
+        self.assertEqual((found.failure, found.unclear), ("it failed", False))
 
 
 if __name__ == "__main__":
