@@ -81,7 +81,7 @@ def can_disable_user_namespaces(version: str) -> bool:
 class Bubblewrap(CommandPeer):
     name = "bubblewrap"
     about = ("from nothing; all namespaces, uid nobody, no capabilities, empty environment, /usr read-only, private "
-             "/proc /dev /tmp; no seccomp filter, because bubblewrap brings none, and no limits")
+             "/proc /dev /tmp, rlimits; no seccomp filter, because bubblewrap brings none")
     program = "bwrap"
     closing: tuple[str, ...] = ()
 
@@ -91,6 +91,9 @@ class Bubblewrap(CommandPeer):
             self.about += "; further user namespaces disabled"
         else:
             self.about += "; this version cannot disable further user namespaces"
+
+    def before_exec(self) -> process.BeforeExec:
+        return set_limits
 
     def command(self, arguments: list[str], libraries: bool) -> list[str]:
         words = [self.path, "--unshare-all", "--unshare-user", *self.closing, "--uid", str(NOBODY),

@@ -43,16 +43,16 @@ class Context:
         return path
 
 
-def describe_template(hutch: str, data: str) -> dict:
-    """What `hutch template show default` says; empty when there is no such template."""
-    shown = subprocess.run([hutch, "template", "show", "default", "--json"], capture_output=True, timeout=30,
+def describe_template(hutch: str, data: str, name: str) -> dict:
+    """What `hutch template show` says; empty when there is no such template."""
+    shown = subprocess.run([hutch, "template", "show", name, "--json"], capture_output=True, timeout=30,
                            env={**os.environ, "HUTCH_DATA_DIR": data})
     return json.loads(shown.stdout) if shown.returncode == 0 else {}
 
 
 def find_context(hutch: str, installed: pathlib.Path) -> Context:
     data = os.environ.get("HUTCH_DATA_DIR", str(ROOT / "build/data"))
-    template = describe_template(hutch, data)
+    template = describe_template(hutch, data, "default")
     scratch = pathlib.Path(tempfile.mkdtemp(prefix="hutch-peers-", dir="/var/tmp"))
     scratch.chmod(0o755)  # an unprivileged user inside a container reads what is in it
     fonts = scratch / "fonts"

@@ -11,7 +11,7 @@ import tempfile
 import time
 
 import process
-from context import ROOT, SECRETS, Context
+from context import ROOT, SECRETS, Context, describe_template
 from machine import first_line
 from peer import RUN_SECONDS, SESSION_SECONDS, Peer, PeerError, Sample, Session
 from workloads import PRINT, Program
@@ -23,14 +23,24 @@ PLAIN, IPYTHON = 1, 2  # modes of a session
 LONGEST_MS = 300_000
 STOPPING = 15.0  # seconds for an engine to leave
 TAKING_APART = 60.0  # and for all that has answered to be taken apart
-WALLS = ("namespaces, seccomp filter, Landlock, control groups; 512 MiB, 64 processes. Warm: the engine, the libraries "
-         "imported beforehand in the template's process, and a sandbox made in advance that waits in the pool")
+WALLS = ("namespaces, seccomp filter, Landlock, control groups; 512 MiB, 64 processes. Warm: the engine runs, a "
+         "sandbox made in advance waits in its pool, and modules were imported beforehand in the template's process")
 TROUBLE = (OSError, protocol.HungUp, protocol.ProtocolError)
 
 
 def template(libraries: bool) -> str:
-    """Like with like: what has imported nothing is compared with what has imported nothing."""
+    """Like with like: who needs no libraries is given none that are warm."""
     return "default" if libraries else "bare"
+
+
+def warm_facts(preloaded: dict[str, list[str]]) -> str:
+    """What is imported before a run begins, by template; of the standard library only how much."""
+    told = []
+    for name, modules in preloaded.items():
+        foreign = [module for module in modules if module.partition(".")[0] not in sys.stdlib_module_names]
+        own = "%d modules of the standard library" % (len(modules) - len(foreign))
+        told.append("template %s has %s" % (name, ", ".join([own, *foreign])))
+    return "; ".join(told)
 
 
 def remove_group(path: str) -> None:
@@ -51,7 +61,7 @@ def proportional_bytes(pid: int) -> int:
 
 
 class Engine:
-    """A private engine for both rows; whoever prepares first starts it, whoever closes last stops it."""
+    """A private engine for all rows; whoever prepares first starts it, whoever closes last stops it."""
 
     users = 0
     home = ""
@@ -132,7 +142,7 @@ class HutchPeer(Peer):
 class HutchRun(HutchPeer):
     name = "hutch run"
     megabytes = 20
-    about = "the command, with a running engine; " + WALLS
+    about = "the command, which asks the same engine: the same walls, and as warm"
 
     def run(self, program: Program) -> Sample:
         self.needs_libraries(program.libraries)
@@ -191,6 +201,16 @@ class HutchEngine(HutchPeer):
         super().__init__(context)
         self.idle: collections.deque[protocol.Client] = collections.deque()  # connections that nobody uses
 
+    def prepare(self) -> None:
+        super().prepare()
+        self.about += " (%s)" % warm_facts({name: self.preloaded(name) for name in self.templates()})
+
+    def templates(self) -> list[str]:
+        return [template(libraries) for libraries in ((False, True) if self.context.library_python else (False,))]
+
+    def preloaded(self, name: str) -> list[str]:
+        return describe_template(self.context.hutch, self.context.data, name).get("preload", [])
+
     def run(self, program: Program) -> Sample:
         self.needs_libraries(program.libraries)
         request = protocol.Request(program.code, template=template(program.libraries),
@@ -235,11 +255,15 @@ class HutchIPython(HutchEngine):
     """Like with like: a Jupyter kernel is IPython, too."""
 
     name = "hutch engine, IPython"
-    about = "the same in mode ipython, for cells only, which Jupyter's kernel answers with IPython, too"
+    about = ("the same in mode ipython, for cells only: like with like, because Jupyter's kernel answers them with "
+             "IPython, too")
     workloads = ("cell",)
 
     def missing(self) -> str:
         return super().missing() or ("" if self.context.library_python else "the default template is not built")
+
+    def templates(self) -> list[str]:
+        return [template(libraries=True)]
 
     def session(self, libraries: bool) -> Session:
         return self.open(template(libraries=True), IPYTHON)

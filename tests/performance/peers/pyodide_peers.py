@@ -56,7 +56,8 @@ class PyodidePeer(CommandPeer):
 
     def version(self) -> str:
         package = json.loads((self.package / "package.json").read_text(encoding="utf-8"))
-        return "pyodide %s, %s %s" % (package["version"], self.program, super().version().removeprefix("deno ").split()[0])
+        runtime = super().version().removeprefix("deno ").split()[0]
+        return "pyodide %s, %s %s" % (package["version"], self.program, runtime)
 
     def needs_libraries(self, libraries: bool) -> None:
         if libraries:
