@@ -123,8 +123,9 @@ fuzz: setup
 bench: template
 	$(HUTCH) bench
 
+# What is found is in build/peers; RESULTS=benchmarks keeps it in the repository, for tools/update_benchmarks.
 bench-peers: template
-	python3 tests/performance/peers/main.py --out build/peers
+	python3 tests/performance/peers/main.py --json $(or $(RESULTS),build/peers)/peers.json
 
 attacks: template
 	python3 tests/attacks/run.py

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Runs the same work on Hutch and on every peer that is installed, and writes tables and pictures.
+"""Runs the same work on Hutch and on every peer that is installed; render.py makes tables and plots of what is found.
 
-    python3 tests/performance/peers/main.py [--quick] [--only NAMES] --out build/peers
+    python3 tests/performance/peers/main.py [--quick] [--only NAMES] [--json FILE]
 
 NAMES are of peers and of workloads (print, pandas, plot, cell, at_once, sustained, memory, attacks), separated by
 commas."""
@@ -29,7 +29,6 @@ import measure
 import memory
 import notes
 import results
-import svg
 from command_peers import Bubblewrap, Limited, Nsjail, PlainPython
 from container_peers import Docker, Podman
 from context import ROOT, Context, find_context
@@ -65,7 +64,7 @@ def options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="few samples: does it work, and roughly how fast")
     parser.add_argument("--only", default="", help="peers and workloads, separated by commas")
-    parser.add_argument("--out", type=pathlib.Path, default=ROOT / "build/peers")
+    parser.add_argument("--json", type=pathlib.Path, default=ROOT / "build/peers/peers.json", help="what is found")
     parser.add_argument("--hutch", default=str(ROOT / "build/bin/hutch"))
     return parser.parse_args()
 
@@ -144,18 +143,14 @@ def compare(context: Context, arguments: argparse.Namespace) -> dict:
     facts = {**machine.facts(context), "load_before": load_before, "load_after": machine.load()}
     run = "%s run on %s in %.0f s." % ("Quick" if arguments.quick else "Full", datetime.date.today(),
                                        time.monotonic() - begin)
-    return {"schema": 2, "quick": arguments.quick, "machine": facts, "notes": [*notes.RUN, run], "seconds": seconds,
-            "peers": rows, "workloads": tables, "better": better.where_a_peer_is_better(tables)}
+    return {"schema": 2, "quick": arguments.quick, "date": str(datetime.date.today()), "machine": facts,
+            "notes": [*notes.RUN, run], "seconds": seconds, "peers": rows, "workloads": tables,
+            "better": better.where_a_peer_is_better(tables)}
 
 
-def write(out: pathlib.Path, found: dict) -> None:
-    out.mkdir(parents=True, exist_ok=True)
-    for name in svg.FIGURES:
-        (out / (name + ".svg")).unlink(missing_ok=True)  # of an earlier run
-    (out / "peers.json").write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    (out / "peers.md").write_text(markdown.document(found), encoding="utf-8")
-    for name, picture in svg.charts(found).items():
-        (out / name).write_text(picture, encoding="utf-8")
+def write(file: pathlib.Path, found: dict) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def main() -> int:
@@ -168,7 +163,7 @@ def main() -> int:
     with contextlib.ExitStack() as stack:
         stack.callback(cleanup.remove_everything, context.scratch)
         found = machine.Cleaner(context).everything(compare(context, arguments))
-    write(arguments.out, found)
+    write(arguments.json, found)
     say("")
     print(markdown.document(found))
     return 0

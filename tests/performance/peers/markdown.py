@@ -138,18 +138,24 @@ SECTIONS = (("print", timings), ("pandas", timings), ("plot", timings), ("cell",
             ("sustained", sustained), ("memory", memories), ("attacks", sieges))
 
 
-def document(results: dict) -> str:
-    parts = ["# Hutch and its peers\n", machine(results["machine"])]
+def body(results: dict, heading: str, pictures: dict[str, str]) -> str:
+    """All but the title; `pictures` are links, by workload."""
+    parts = [machine(results["machine"])]
     parts += ["- " + note for note in results["notes"]]
     parts.append("")
     for key, render in SECTIONS:
         if key in results["workloads"]:
             part = results["workloads"][key]
-            parts += ["## %s\n" % part["title"], render(part)]
+            parts += ["%s %s\n" % (heading, part["title"]), render(part)]
             parts += ["- " + note for note in part.get("notes", [])] + [""] * bool(part.get("notes"))
-    parts += ["## Where a peer is better in these figures\n", better(results["better"])]
-    parts.append("## How each is set up\n")
+            parts += ["![%s](%s)\n" % (part["title"], pictures[key])] if key in pictures else []
+    parts += [heading + " Where a peer is better in these figures\n", better(results["better"])]
+    parts.append(heading + " How each is set up\n")
     rows = [[name(peer["name"]), peer["version"] or "–",
              "not measured: " + peer["missing"] if peer["missing"] else peer["about"]] for peer in results["peers"]]
     parts.append(table(["", "version", "set up"], ["---"] * 3, rows))
     return "\n".join(parts)
+
+
+def document(results: dict) -> str:
+    return "# Hutch and its peers\n\n" + body(results, "##", {})

@@ -106,12 +106,12 @@ FIGURES = {"print": TIME, "pandas": TIME, "plot": TIME, "cell": TIME, "at_once":
 
 
 def charts(results: dict) -> dict[str, str]:
-    """A picture for every table that has figures, by the name of its file."""
+    """A picture for every table that has figures, by the name of the workload."""
     drawn = {}
     absent = [Bar(peer["name"], None) for peer in results["peers"] if peer["missing"]]
     for key, (figure, unit, better) in FIGURES.items():
         if part := results["workloads"].get(key):
             bars = [Bar(row["peer"], row.get(figure)) for row in part["rows"]]
             if any(bar.drawn for bar in bars):
-                drawn[key + ".svg"] = chart(part["title"], unit, bars + absent, better)
+                drawn[key] = chart(part["title"], unit, bars + absent, better)
     return drawn

@@ -66,8 +66,8 @@ class SvgTest(unittest.TestCase):
                    "workloads": {"print": {"title": "print", "rows": rows},
                                  "memory": {"title": "memory", "rows": [{"peer": "b", "reason": "failed"}]}}}
         drawn = svg.charts(results)
-        self.assertEqual(list(drawn), ["print.svg"])
-        self.assertIn("figure: b, docker<", drawn["print.svg"])
+        self.assertEqual(list(drawn), ["print"])
+        self.assertIn("figure: b, docker<", drawn["print"])
 
 
 if __name__ == "__main__":
