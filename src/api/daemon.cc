@@ -181,7 +181,7 @@ net::awaitable<Handled> Daemon::dispatch(HttpExchange& exchange, std::string& ke
     HUTCH_API_TRY(request.caller, authenticate(exchange));
     key_id = request.caller.key.id;
     exchange.key_id = key_id;
-    exchange.still_known = [this, id = key_id] { return knows(id); };
+    exchange.still_known = [this, key = request.caller.key] { return still_opens(key); };
     if (!has_scope(request.caller, found.route->scope)) {
       co_return std::unexpected(
           ApiError{.status = 403,

@@ -98,6 +98,7 @@ class Daemon {
  private:
   Api<Caller> authenticate(const HttpExchange& exchange);
   bool knows(const std::string& key_id);
+  bool still_opens(const Key& key);
   Result<std::optional<Key>> look_up(const std::string& key_id);
   Handled check_origin(const HttpRequest& request) const;
   net::awaitable<Handled> dispatch(HttpExchange& exchange, std::string& key_id);

@@ -88,6 +88,13 @@ bool Daemon::knows(const std::string& key_id) {
   return !key || key->has_value();
 }
 
+// Whether the secret that was presented for it still counts, too.
+bool Daemon::still_opens(const Key& key) {
+  if (key.id == kLocalKey) return true;
+  const auto now = look_up(key.id);
+  return !now || (now->has_value() && (*now)->secret_sha256 == key.secret_sha256);
+}
+
 double Daemon::budget_used(const Key& key) {
   const auto& limits = key.limits;
   if (!limits.budget_per_month && !limits.cpu_seconds_per_month) return 0;

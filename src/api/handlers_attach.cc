@@ -17,7 +17,7 @@ namespace json = boost::json;
 constexpr auto kLook = std::chrono::seconds(2);  // at whether the key still counts
 constexpr std::size_t kMostValues = 50'000;      // of a message; whoever has more to say sends a body, which is counted
 constexpr std::size_t kDeepestMessage = 32;
-constexpr const char* kRevoked = "the key was revoked";
+constexpr const char* kRevoked = "the key was revoked or rotated";
 
 // Shared by the two directions; whichever ends first ends the other.
 struct Attached {

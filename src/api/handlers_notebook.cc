@@ -80,7 +80,7 @@ Handled may_go_on(Request& request) {
     return std::unexpected(ApiError{.status = 401,
                                     .category = "unauthorized",
                                     .code = "bad_token",
-                                    .message = "The key was revoked while its notebook ran."});
+                                    .message = "The key was revoked or rotated while its notebook ran."});
   }
   if (!daemon.stopping() && daemon.budget_used(request.caller.key) < 1) return {};
   return daemon.may_run(request.caller);

@@ -80,7 +80,7 @@ class HttpExchange {
 
   virtual net::awaitable<std::unique_ptr<WebSocket>> upgrade() = 0;  // null when that failed
 
-  // For what lasts: false once the key that was let in has been revoked. Looked up, so not for every byte.
+  // For what lasts: false once the key that was let in has been revoked or rotated. Looked up, so not for every byte.
   [[nodiscard]] bool still_allowed() const { return !still_known || still_known(); }
   std::function<bool()> still_known;  // set once it is known who asks
 

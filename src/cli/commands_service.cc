@@ -139,7 +139,7 @@ Action define_key(CLI::App& app, const Words&) {
   auto* list = app.add_subcommand("list", "Every key, without its secret");
   auto* revoke = app.add_subcommand("revoke", "Make a key useless, at once");
   revoke->add_option("ID", key.name)->required();
-  auto* rotate = app.add_subcommand("rotate", "A new key with the rights of an old one, which is revoked");
+  auto* rotate = app.add_subcommand("rotate", "A new secret for a key, whose old one ends");
   rotate->add_option("ID", key.name)->required();
   for (auto* command : {create, list, rotate}) command->add_flag("--json", typed->json);
   for (auto* command : app.get_subcommands({})) command->fallthrough();

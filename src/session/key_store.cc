@@ -57,6 +57,20 @@ std::string random_secret() {
   return text;
 }
 
+struct FreshSecret {
+  Secret presented;
+  std::string sha256;
+};
+
+FreshSecret fresh_secret(std::string_view key_id) {
+  std::string secret = random_secret();
+  const std::string digits(key_id.substr(kIdPrefix.size()));
+  // One round of a fast hash is enough: nobody guesses 256 random bits.
+  FreshSecret fresh{.presented = Secret(std::string(kPrefix) + digits + "_" + secret), .sha256 = sha256_hex(secret)};
+  OPENSSL_cleanse(secret.data(), secret.size());
+  return fresh;
+}
+
 std::int64_t now_ns() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch())
       .count();
@@ -74,9 +88,10 @@ Result<void> validate(const Key& key) {
   return {};
 }
 
-// The columns as select_ names them, the hash of the secret first.
+// The columns as select_ names them.
 Key key_of(const Row& row) {
   Key key;
+  key.secret_sha256 = row.text(0);
   key.id = row.text(1);
   key.name = row.text(2);
   key.owner = row.text(3);
@@ -89,7 +104,6 @@ Key key_of(const Row& row) {
   key.limits.cache = row.integer(12) != 0;
   key.created_ns = row.integer(13);
   key.revoked_ns = row.maybe_integer<std::int64_t>(14);
-  key.rotated_from = row.text(15);
   return key;
 }
 
@@ -100,15 +114,17 @@ Secret::~Secret() { OPENSSL_cleanse(text_.data(), text_.size()); }
 Result<KeyStore> KeyStore::open(Database& database) {
   HUTCH_TRY(auto audit, AuditLog::open(database));
   KeyStore store(database, std::move(audit));
+  // Once a rotated key had another id, and rotated_from was the one that it replaced.
   HUTCH_TRY(store.insert_, database.prepare(R"sql(
     INSERT INTO api_key(secret_sha256, id, name, owner, run, files, admin, concurrent_runs, runs_per_minute,
       memory_bytes, cpu_seconds_per_month, budget_per_month, cache, created_ns, revoked_ns, rotated_from)
-    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, NULL, ?15))sql"));
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, NULL, ''))sql"));
   HUTCH_TRY(store.select_, database.prepare(R"sql(
     SELECT secret_sha256, id, name, owner, run, files, admin, concurrent_runs, runs_per_minute,
-      memory_bytes, cpu_seconds_per_month, budget_per_month, cache, created_ns, revoked_ns, rotated_from
+      memory_bytes, cpu_seconds_per_month, budget_per_month, cache, created_ns, revoked_ns
     FROM api_key ORDER BY created_ns, id)sql"));
   HUTCH_TRY(store.revoke_, database.prepare("UPDATE api_key SET revoked_ns = coalesce(revoked_ns, ?2) WHERE id = ?1"));
+  HUTCH_TRY(store.rotate_, database.prepare("UPDATE api_key SET secret_sha256 = ?2 WHERE id = ?1"));
   return store;
 }
 
@@ -122,7 +138,7 @@ Result<NewKey> KeyStore::create(std::string_view name, KeyScopes scopes, const K
                                .limits = limits,
                                .created_ns = now_ns(),
                                .revoked_ns = {},
-                               .rotated_from = {}}));
+                               .secret_sha256 = {}}));
   HUTCH_TRY(note("key_created", made.key.id, made.key.name));
   HUTCH_TRY(transaction.commit());
   return made;
@@ -136,17 +152,14 @@ Result<void> KeyStore::note(std::string_view action, std::string_view id, std::s
 Result<NewKey> KeyStore::insert(Key key) {
   HUTCH_TRY(validate(key));
   known_version_.reset();
-  const std::string digits = random_id("").substr(1);
-  std::string secret = random_secret();
-  key.id = std::string(kIdPrefix) + digits;
-  // One round of a fast hash is enough: nobody guesses 256 random bits.
-  HUTCH_TRY(insert_.run(sha256_hex(secret), key.id, key.name, key.owner, key.scopes.run, key.scopes.files,
+  key.id = random_id("key");
+  auto fresh = fresh_secret(key.id);
+  key.secret_sha256 = std::move(fresh.sha256);
+  HUTCH_TRY(insert_.run(key.secret_sha256, key.id, key.name, key.owner, key.scopes.run, key.scopes.files,
                         key.scopes.admin, key.limits.concurrent_runs, key.limits.runs_per_minute,
                         key.limits.memory_bytes, key.limits.cpu_seconds_per_month, key.limits.budget_per_month,
-                        key.limits.cache, key.created_ns, key.rotated_from));
-  Secret presented(std::string(kPrefix) + digits + "_" + secret);
-  OPENSSL_cleanse(secret.data(), secret.size());
-  return NewKey{.key = std::move(key), .secret = std::move(presented)};
+                        key.limits.cache, key.created_ns));
+  return NewKey{.key = std::move(key), .secret = std::move(fresh.presented)};
 }
 
 Result<std::vector<Key>> KeyStore::list() {
@@ -166,19 +179,17 @@ Result<void> KeyStore::revoke(std::string_view id) {
 
 Result<NewKey> KeyStore::rotate(std::string_view id) {
   HUTCH_TRY(auto transaction, database_->begin());
-  HUTCH_TRY(const auto keys, list());
-  const auto old = std::ranges::find(keys, id, &Key::id);
-  if (old == keys.end()) return make_error(ErrorCode::not_found, "there is no key " + std::string(id));
-  if (old->revoked_ns) return make_error(ErrorCode::invalid_argument, "key " + old->id + " is revoked already");
+  HUTCH_TRY(auto keys, list());
+  const auto key = std::ranges::find(keys, id, &Key::id);
+  if (key == keys.end()) return make_error(ErrorCode::not_found, "there is no key " + std::string(id));
+  if (key->revoked_ns) return make_error(ErrorCode::invalid_argument, "key " + key->id + " is revoked already");
   known_version_.reset();
-  HUTCH_TRY(revoke_.run(id, now_ns()));
-  Key next = *old;
-  next.created_ns = now_ns();
-  next.rotated_from = old->id;
-  HUTCH_TRY(auto made, insert(std::move(next)));
-  HUTCH_TRY(note("key_rotated", id, made.key.id));
+  auto fresh = fresh_secret(key->id);
+  key->secret_sha256 = std::move(fresh.sha256);
+  HUTCH_TRY(rotate_.run(id, key->secret_sha256));
+  HUTCH_TRY(note("key_rotated", id));
   HUTCH_TRY(transaction.commit());
-  return made;
+  return NewKey{.key = std::move(*key), .secret = std::move(fresh.presented)};
 }
 
 Result<std::optional<Key>> KeyStore::find(std::string_view presented) {
@@ -193,13 +204,13 @@ Result<std::optional<Key>> KeyStore::find(std::string_view presented) {
   const bool matches =
       expected.size() == actual.size() && CRYPTO_memcmp(expected.data(), actual.data(), actual.size()) == 0;
   if (!is_known || !matches) return std::optional<Key>{};
-  return std::optional<Key>{found->second.key};
+  return std::optional<Key>{found->second};
 }
 
 Result<std::optional<Key>> KeyStore::get(std::string_view id) {
   HUTCH_TRY(refresh());
   const auto found = known_.find(id);
-  return found == known_.end() ? std::nullopt : std::optional(found->second.key);
+  return found == known_.end() ? std::nullopt : std::optional(found->second);
 }
 
 Result<std::size_t> KeyStore::count() {
@@ -214,10 +225,10 @@ Result<void> KeyStore::refresh() {
   known_version_.reset();
   known_.clear();
   HUTCH_TRY(select_.for_each([this](const Row& row) {
-    Known known{.key = key_of(row), .secret_sha256 = row.text(0)};
-    if (known.key.revoked_ns) return;
-    std::string id = known.key.id;
-    known_.insert_or_assign(std::move(id), std::move(known));
+    Key key = key_of(row);
+    if (key.revoked_ns) return;
+    std::string id = key.id;
+    known_.insert_or_assign(std::move(id), std::move(key));
   }));
   known_version_ = version;
   return {};

@@ -41,7 +41,7 @@ struct Key {
   KeyLimits limits;
   std::int64_t created_ns = 0;
   std::optional<std::int64_t> revoked_ns;
-  std::string rotated_from;  // the id of the key that this one replaced, or empty
+  std::string secret_sha256;  // of the secret that opens it now: another after each rotation
 };
 
 // What the holder of a key presents. Has no way to a log or a stream but reveal(), and is wiped when it goes.
@@ -70,7 +70,7 @@ class KeyStore {
   Result<NewKey> create(std::string_view name, KeyScopes scopes, const KeyLimits& limits, std::string_view owner = {});
   Result<std::vector<Key>> list();  // oldest first, with the revoked ones
   Result<void> revoke(std::string_view id);
-  // A new key with the name, scopes and limits of the old one, which is revoked in the same moment.
+  // Another secret for the same key, whose tenant stays who it is; the old one opens nothing from that moment on.
   Result<NewKey> rotate(std::string_view id);
 
   // The key that was presented; nothing when it is garbled, unknown or revoked, without telling which.
@@ -79,11 +79,6 @@ class KeyStore {
   Result<std::size_t> count();                          // of keys that are not revoked
 
  private:
-  struct Known {
-    Key key;
-    std::string secret_sha256;
-  };
-
   KeyStore(Database& database, AuditLog audit) : database_(&database), audit_(std::move(audit)) {}
   Result<void> refresh();
   Result<NewKey> insert(Key key);
@@ -94,8 +89,9 @@ class KeyStore {
   Statement insert_;
   Statement select_;
   Statement revoke_;
-  std::map<std::string, Known, std::less<>> known_;  // not revoked, by id
-  std::optional<std::int64_t> known_version_;        // of the database; nothing: known_ is out of date
+  Statement rotate_;
+  std::map<std::string, Key, std::less<>> known_;  // not revoked, by id
+  std::optional<std::int64_t> known_version_;      // of the database; nothing: known_ is out of date
 };
 
 }  // namespace hutch

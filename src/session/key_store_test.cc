@@ -63,7 +63,6 @@ TEST_F(KeyStoreTest, AKeyOpensWhatItWasMadeFor) {
   EXPECT_TRUE(key.limits.cache);
   EXPECT_GT(key.created_ns, 0);
   EXPECT_EQ(key.revoked_ns, std::nullopt);
-  EXPECT_EQ(key.rotated_from, "");
 }
 
 TEST_F(KeyStoreTest, TheSecretIsNotOnDisk) {
@@ -124,21 +123,25 @@ TEST_F(KeyStoreTest, ARevokedKeyOpensNothingAndIsStillListed) {
   EXPECT_EQ(missing.error().code, ErrorCode::not_found);
 }
 
-TEST_F(KeyStoreTest, RotatingGivesANewKeyAndEndsTheOldOne) {
+TEST_F(KeyStoreTest, RotatingGivesTheSameKeyAnotherSecretAndEndsTheOldOne) {
   const auto old = store().create("ci", {.files = true}, {.concurrent_runs = 2}, "team").value();
   const auto next = store().rotate(old.key.id);
   ASSERT_TRUE(next) << next.error().message;
-  EXPECT_NE(next->key.id, old.key.id);
-  EXPECT_EQ(next->key.rotated_from, old.key.id);
+  EXPECT_EQ(next->key.id, old.key.id);
+  EXPECT_EQ(next->key.created_ns, old.key.created_ns);
+  EXPECT_NE(next->secret.reveal(), old.secret.reveal());
+  EXPECT_NE(next->key.secret_sha256, old.key.secret_sha256);
   EXPECT_FALSE(opens(old.secret.reveal()));
   const auto found = store().find(next->secret.reveal()).value();
   ASSERT_TRUE(found);
+  EXPECT_EQ(found->id, old.key.id);
+  EXPECT_EQ(found->secret_sha256, next->key.secret_sha256);
   EXPECT_EQ(found->name, "ci");
   EXPECT_EQ(found->owner, "team");
   EXPECT_TRUE(found->scopes.files && !found->scopes.run);
   EXPECT_EQ(found->limits.concurrent_runs, 2U);
   EXPECT_EQ(found->revoked_ns, std::nullopt);
-  EXPECT_EQ(store().count().value(), 1U);
+  EXPECT_EQ(store().list().value().size(), 1U);
 }
 
 TEST_F(KeyStoreTest, RotatesOnlyALivingKey) {
@@ -170,9 +173,7 @@ TEST_F(KeyStoreTest, SeesWhatAnotherProcessCreatesRotatesAndRevokes) {
       return made.secret.reveal();
     }
     if (command == "rotate") {
-      auto made = store().rotate(id).value();
-      id = made.key.id;
-      return made.secret.reveal();
+      return store().rotate(id).value().secret.reveal();
     }
     return store().revoke(id) ? "revoked" : "failed";
   });

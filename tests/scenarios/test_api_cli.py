@@ -95,6 +95,7 @@ class Commands(ApiScenario):
         self.assertEqual(status(made["key"]), 200)
         again = json.loads(self.hutch("key", "rotate", made["id"], "--json", "--data", self.server.data))
         self.assertEqual((status(made["key"]), status(again["key"])), (401, 200))
+        self.assertEqual(again["id"], made["id"])
         self.hutch("key", "revoke", again["id"], "--data", self.server.data)
         self.assertEqual(status(again["key"]), 401)
         listed = self.hutch("key", "list", "--json", "--data", self.server.data)

@@ -166,16 +166,28 @@ class Keys(SafetyScenario):
                 self.assertEqual((run["status"], run["stdout"]), ("cancelled", ""))
                 self.assertIn("revoked", run["error"]["message"])
 
-    def test_a_rotated_key_is_replaced_by_another(self):
-        old = self.server.new_client("rotating", "--runs-per-minute", "7")
-        before = old.get("/v1/usage").json["key"]
-        done = support.home.call("key", "--data", self.server.data, "rotate", before["id"])
+    def test_a_rotated_key_keeps_what_it_has_and_only_its_old_secret_ends(self):
+        old = self.server.new_client("rotating", "--runs-per-minute", "7", "--cache")
+        session = old.session()
+        old.put(session.file("kept.txt"), b"kept", 201)
+        runs = [session.run("x = 41")["execution_id"], old.run("print(1)")["execution_id"]]
+        before = old.get("/v1/usage").json
+        with old.stream("GET", session.at + "/events") as events, old.socket_to(session.at + "/stream") as socket:
+            done = support.home.call("key", "--data", self.server.data, "rotate", before["key"]["id"])
+            self.check_error(old.call("GET", "/v1/usage"), 401, "unauthorized", "bad_token")
+            while (frame := socket.receive_frame())[0] != 8:
+                pass
+            self.assertEqual(frame[1][:2], (1008).to_bytes(2, "big"))
+            list(events)  # to its end
         new = Client(self.server, done.text.strip())
-        after = new.get("/v1/usage").json["key"]
-        self.assertEqual((after["name"], after["limits"], after["scopes"]),
-                         (before["name"], before["limits"], before["scopes"]))
-        self.assertNotEqual(after["id"], before["id"])
-        self.check_error(old.call("GET", "/v1/usage"), 401, "unauthorized", "bad_token")
+        after = new.get("/v1/usage").json
+        self.assertEqual((after["key"], after["runs"]), (before["key"], 2))
+        self.assertGreaterEqual(after["cpu_seconds"], before["cpu_seconds"])
+        self.assertEqual([new.get("/v1/runs/" + run).json["status"] for run in runs], ["ok", "ok"])
+        self.assertTrue(new.run("print(1)")["cached"])
+        with api_support.Session(new, new.get(session.at).json) as same:
+            self.assertEqual(same.run("print(x + 1)")["stdout"], "42\n")
+            self.assertEqual(new.get(same.file("kept.txt")).body, b"kept")
 
     def test_neither_keys_nor_programs_are_in_the_log(self):
         self.api.run("print('very' + 'secret'); 'verysecret'")
