@@ -10,6 +10,7 @@ import os
 import re
 import signal
 import socket
+import ssl
 import struct
 import subprocess
 import urllib.parse
@@ -43,6 +44,9 @@ class Client:
     def connect(self, timeout: float = PATIENCE) -> http.client.HTTPConnection:
         if self.unix:
             return UnixConnection(self.server.socket, timeout)
+        if self.server.trust:
+            return http.client.HTTPSConnection(self.server.host, self.server.port, timeout=timeout,
+                                               context=self.server.trust)
         return http.client.HTTPConnection(self.server.host, self.server.port, timeout=timeout)
 
     def _send(self, connection: http.client.HTTPConnection, method: str, target: str, data: object, body: object,
@@ -220,10 +224,11 @@ class WebSocket:
 
 
 class Server:
-    """`hutch serve` with a data directory of its own, on a free port of the loopback."""
+    """`hutch serve` with a data directory of its own, on a free port of the loopback. One that speaks TLS needs `trust`."""
 
-    def __init__(self, home: support.Home, *options: str, env: dict | None = None, name: str = "data") -> None:
-        self.home, self.options, self.env = home, options, env or {}
+    def __init__(self, home: support.Home, *options: str, env: dict | None = None, name: str = "data",
+                 trust: ssl.SSLContext | None = None) -> None:
+        self.home, self.options, self.env, self.trust = home, options, env or {}, trust
         self.data = os.path.join(home.directory, name)
         self.socket = os.path.join(home.runtime, "serve.sock")
         self.key = ""

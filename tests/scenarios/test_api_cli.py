@@ -110,30 +110,70 @@ class Commands(ApiScenario):
         self.assertIn("hutch key create", done.errors)
 
 
-class Secure(ApiScenario):
-    def test_tls_with_a_certificate_from_a_file(self):
+class Public(ApiScenario):
+    def test_on_loopback_a_key_starts_as_many_runs_as_it_likes(self):
         place = support.Home()
         self.addCleanup(place.close)
-        certificate, key = (os.path.join(place.directory, name) for name in ("certificate.pem", "key.pem"))
-        subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=localhost",
-                        "-addext", "subjectAltName=DNS:localhost", "-keyout", key, "-out", certificate],
-                       check=True, capture_output=True)
+        server = Server(place).start()
+        self.addCleanup(server.stop)
+        for _ in range(11):
+            server.client().run("1")
+
+    def test_a_key_without_a_limit_of_its_own_starts_ten_runs_a_minute_beyond_loopback(self):
+        if os.geteuid() != 0:
+            support.missing("root, which a network namespace of its own takes")
+        place = support.Home()
+        self.addCleanup(place.close)
+        place.prefix = ["unshare", "--net"]  # all of its addresses are reached by nobody; we come through the file
+        server = Server(place)
+        usual, free = (server.new_client(name, *options) for name, options in (
+            ("usual", ()), ("free", ("--runs-per-minute", "0"))))
         ready = os.path.join(place.directory, "ready.json")
-        process = place.start("serve", "--listen", "127.0.0.1:0", "--data", os.path.join(place.directory, "data"),
-                              "--ready-file", ready, "--tls-certificate", certificate, "--tls-key", key,
-                              "--log", os.path.join(place.directory, "log"), stdin=subprocess.DEVNULL,
-                              stdout=subprocess.DEVNULL)
+        process = place.start("serve", "--listen", "0.0.0.0:0", "--socket", server.socket, "--data", server.data,
+                              "--ready-file", ready, "--log", server.data + ".log", stdin=subprocess.DEVNULL)
         self.addCleanup(process.wait, 20)
         self.addCleanup(process.terminate)
         self.assertTrue(support.settle(lambda: os.path.exists(ready)))
-        with open(ready) as file:
-            port = int(json.load(file)["listen"].rpartition(":")[2])
-        trust = ssl.create_default_context(cafile=certificate)
-        connection = http.client.HTTPSConnection("localhost", port, context=trust, timeout=10)
-        self.addCleanup(connection.close)
-        connection.request("GET", "/healthz")
-        self.assertEqual(connection.getresponse().read(), b'{"status":"ok"}')
-        plain = http.client.HTTPConnection("localhost", port, timeout=10)
+        usual, free, owner = (Client(server, key, unix=True) for key in (usual.key, free.key, None))
+        for _ in range(10):
+            usual.run("1")
+        for path, data in (("/v1/run", {"code": "1"}), ("/v1/sessions", {})):
+            self.check_error(usual.call("POST", path, data), 429, "rate_limited", "rate_limited", "10 runs a minute")
+        for unlimited in (free, owner):
+            for _ in range(11):
+                unlimited.run("1")
+
+
+class Secure(ApiScenario):
+    def start_with_tls(self, place: support.Home) -> Server:
+        certificate, key = (os.path.join(place.directory, name) for name in ("certificate.pem", "key.pem"))
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=localhost",
+                        "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", certificate],
+                       check=True, capture_output=True)
+        server = Server(place, "--tls-certificate", certificate, "--tls-key", key,
+                        trust=ssl.create_default_context(cafile=certificate))
+        self.addCleanup(server.start().stop)
+        return server
+
+    def check_websocket(self, client: Client) -> None:
+        """Messages that need several records of TLS, in both directions, and an end that the client is told."""
+        with client.session() as session, client.socket_to(session.at + "/stream") as socket:
+            self.assertEqual(socket.status, 101)
+            socket.send({"type": "run", "id": "a", "code": "print('%s')" % ("x" * 200_000)})
+            messages = socket.until("finished")
+            self.assertIn("accepted", [message["type"] for message in messages])
+            self.assertEqual(messages[-1]["result"]["stdout"], "x" * 200_000 + "\n")
+            client.delete(session.at)
+            socket.until("session", state="ended")
+            self.assertIsNone(socket.receive())
+
+    def test_tls_with_a_certificate_from_a_file(self):
+        place = support.Home()
+        self.addCleanup(place.close)
+        server = self.start_with_tls(place)
+        self.assertEqual(server.client().get("/healthz").json, {"status": "ok"})
+        self.check_websocket(server.client())
+        plain = http.client.HTTPConnection(server.host, server.port, timeout=10)
         self.addCleanup(plain.close)
         with self.assertRaises((http.client.HTTPException, OSError)):
             plain.request("GET", "/healthz")

@@ -261,6 +261,13 @@ class Tenants(SafetyScenario):
         self.check_error(answer, 429, "rate_limited", "budget_exhausted")
         self.assertTrue(poor.get("/v1/usage").json["warning"])
 
+    def test_a_key_is_warned_from_four_fifths_of_its_month_on_and_still_runs(self):
+        warned = self.server.new_client("warned", "--cpu-seconds", "2")
+        for seconds, warning in ((1.0, None), (0.7, "More than 80% of what this key may use this month is used.")):
+            warned.run("import time\nwhile time.process_time() < %g: pass" % seconds)
+            self.assertEqual(warned.get("/v1/usage").json["warning"], warning)
+        self.assertEqual(warned.run("print(1)")["stdout"], "1\n")
+
     def test_what_a_run_leaves_running_is_charged_and_stopped_when_the_month_is_used_up(self):
         poor = self.server.new_client("left running", "--cpu-seconds", "1")
         with poor.session() as session:
