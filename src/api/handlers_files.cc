@@ -124,6 +124,13 @@ ApiError too_many_watches() {
           .retry_after = std::chrono::seconds(5)};
 }
 
+std::string watch_event(const json::object& event, bool as_event_stream) {
+  const std::string text = json_text(event);
+  if (!as_event_stream) return text + "\n";
+  const std::string number = std::to_string(event.at("seq").to_number<std::uint64_t>());
+  return "id: " + number + "\nevent: " + std::string(event.at("type").as_string()) + "\ndata: " + text + "\n\n";
+}
+
 // By looking again and again: the sandbox has no way to tell, and a few stats are cheap.
 net::awaitable<Handled> watch(Request& request, std::shared_ptr<Session> session) {
   const auto held = begin_watch(request);
@@ -136,7 +143,7 @@ net::awaitable<Handled> watch(Request& request, std::shared_ptr<Session> session
   }
   if (request.exchange.request().method == Method::head) co_return Handled{};
   const std::string prefix = request.parameters[1].empty() ? "" : request.parameters[1] + "/";
-  FileStamps known;
+  Census known;
   Clock::duration look_took{};
   const auto look = [&](Session& at) -> net::awaitable<Collection> {
     const UniqueFd workspace = at.share_workspace();
@@ -150,14 +157,13 @@ net::awaitable<Handled> watch(Request& request, std::shared_ptr<Session> session
           return changed;
         });
   };
-  co_await look(*session);
+  std::ignore = co_await look(*session);
+  bool incomplete = false;  // and told so
   net::steady_timer timer(request.daemon.engine.executor());
   boost::system::error_code ignored;
   std::uint64_t number = 0;
   auto last_word = Clock::now();
-  const std::string hello = R"({"seq":0,"type":"watching"})";
-  bool open =
-      co_await request.exchange.write(events ? "id: 0\nevent: watching\ndata: " + hello + "\n\n" : hello + "\n");
+  bool open = co_await request.exchange.write(watch_event({{"seq", number}, {"type", "watching"}}, events));
   while (open && session->has_sandbox() && !request.daemon.stopping() && !request.exchange.client_gone() &&
          request.exchange.still_allowed()) {
     timer.expires_after(std::clamp(kWatchPause * look_took, kWatchInterval, kLongestWatchInterval));
@@ -169,14 +175,15 @@ net::awaitable<Handled> watch(Request& request, std::shared_ptr<Session> session
     for (const auto& file : changed.files) {
       if (!file.entry.path.starts_with(prefix)) continue;
       json::object entry = file_object(file.entry);
-      json::object event{{"seq", ++number},
-                         {"type", "change"},
-                         {"path", entry["path"]},
-                         {"change", entry["change"]},
-                         {"size", entry["size"]}};
-      text += events ? "id: " + std::to_string(number) + "\nevent: change\ndata: " + json_text(event) + "\n\n"
-                     : json_text(event) + "\n";
+      text += watch_event({{"seq", ++number},
+                           {"type", "change"},
+                           {"path", entry["path"]},
+                           {"change", entry["change"]},
+                           {"size", entry["size"]}},
+                          events);
     }
+    if (changed.truncated && !incomplete) text += watch_event({{"seq", ++number}, {"type", "incomplete"}}, events);
+    incomplete = changed.truncated;
     if (text.empty() && Clock::now() - last_word < std::chrono::seconds(15)) continue;
     if (text.empty()) text = events ? ": still here\n\n" : "\n";
     last_word = Clock::now();

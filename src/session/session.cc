@@ -275,7 +275,7 @@ net::awaitable<void> Session::look_at_files() {
   const UniqueFd workspace = share_workspace();
   if (!workspace) co_return;
   const std::uint64_t sandbox = sandbox_;
-  FileStamps known = std::move(known_files_);
+  Census known = std::exchange(known_files_, nothing_known());  // should it fail, nobody knows any more
   co_await engine_.workers().run(
       owner_, [&workspace, &known] { return collect_changes(workspace.get(), known, Look::stamps, Bytes{0}); });
   if (sandbox == sandbox_) known_files_ = std::move(known);
@@ -283,7 +283,7 @@ net::awaitable<void> Session::look_at_files() {
 
 // What the cell did to the files. Most do nothing, and that is told without a walk.
 net::awaitable<void> Session::collect(LiveRun& run, wire::Record& record) {
-  if (!workspace_ || (known_files_.empty() && is_empty(workspace_.get()))) co_return;
+  if (!workspace_ || (known_files_.is_of_nothing() && is_empty(workspace_.get()))) co_return;
   const auto begin = Clock::now();
   const UniqueFd workspace = share_workspace();
   if (!workspace) {  // we have no more descriptors: what there is is not known, and not lost either
@@ -291,7 +291,7 @@ net::awaitable<void> Session::collect(LiveRun& run, wire::Record& record) {
     record.files_truncated = true;
     co_return;
   }
-  FileStamps known = std::move(known_files_);
+  Census known = std::exchange(known_files_, nothing_known());
   Collection changed = co_await engine_.workers().run(owner_, [&workspace, &known, scratch = limits_.scratch] {
     return collect_changes(workspace.get(), known, Look::content, scratch);
   });

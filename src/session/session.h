@@ -151,7 +151,7 @@ class Session final : public RunSink, public std::enable_shared_from_this<Sessio
   UniqueFd input_;  // kept open, so that live input has no end
   CgroupHandle cgroup_;
   std::uint64_t told_cpu_us_ = 0;  // of what it counts: in the records of runs, and by charge()
-  FileStamps known_files_;
+  Census known_files_;
   bool files_touched_ = false;  // by others than the program, since the last look
   bool unsaved_ = false;
   bool saving_ = false;

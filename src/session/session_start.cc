@@ -169,7 +169,7 @@ void Session::lose_sandbox() {
   has_files_ = false;
   workspace_.reset();
   porters_.clear();
-  known_files_.clear();
+  known_files_ = {};
   cgroup_ = {};
   lost_ = !settings_.persist;
 }

@@ -12,6 +12,7 @@
 #include <array>
 #include <cerrno>
 #include <deque>
+#include <optional>
 
 #include "base/sha256.h"
 #include "sandbox/kernel.h"
@@ -24,20 +25,37 @@ constexpr std::size_t kMostFiles = 1'000;
 constexpr std::size_t kMostEntries = 20'000;
 constexpr std::size_t kDeepest = 32;
 constexpr std::size_t kLongestPath = 1'024;
-constexpr auto kTimeToCollect = std::chrono::seconds(2);
+constexpr auto kTimeToHash = std::chrono::seconds(2);
+constexpr auto kTimeToList = std::chrono::seconds(3);  // and hash: what is listed later is known the next time
 
 struct Walk {
   int workspace;
   bool keep_open;
   std::uint64_t room;
-  std::chrono::steady_clock::time_point deadline;
+  const std::map<std::string, std::string>* inputs = nullptr;  // files that have this content are left out
+  const Census* known = nullptr;                               // files that look as they did are left out
   Look look = Look::content;
-  FileStamps* known = nullptr;  // files that look as they did are left out
-  FileStamps* seen = nullptr;
+  std::chrono::steady_clock::time_point began = std::chrono::steady_clock::now();
   Collection result;
+  Census seen;
   std::size_t entries = 0;
 
-  [[nodiscard]] bool late() const { return std::chrono::steady_clock::now() > deadline; }
+  [[nodiscard]] bool too_late_to_hash() const { return std::chrono::steady_clock::now() > began + kTimeToHash; }
+  [[nodiscard]] bool over() const {
+    return entries > kMostEntries || std::chrono::steady_clock::now() > began + kTimeToList;
+  }
+  void miss(const std::string& directory) {
+    seen.unread.insert(directory);
+    result.truncated = true;
+  }
+  // The list is bounded, what is known of the files is not: otherwise the next list would be wrong.
+  void list(CollectedFile file) {
+    if (result.files.size() < kMostFiles) {
+      result.files.push_back(std::move(file));
+    } else {
+      result.truncated = true;
+    }
+  }
 };
 
 std::string hash_content(const Walk& walk, int file) {
@@ -45,7 +63,7 @@ std::string hash_content(const Walk& walk, int file) {
   std::array<char, 64 << 10> chunk;
   for (off_t at = 0;;) {
     const ssize_t size = ::pread(file, chunk.data(), chunk.size(), at);
-    if (size < 0 || walk.late()) return {};
+    if (size < 0 || walk.too_late_to_hash()) return {};
     if (size == 0) return sha.hex();
     sha.update({chunk.data(), static_cast<std::size_t>(size)});
     at += size;
@@ -54,14 +72,18 @@ std::string hash_content(const Walk& walk, int file) {
 
 std::int64_t nanoseconds(const timespec& time) { return std::int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec; }
 
-bool looks_unchanged(Walk& walk, const std::string& path, const struct stat& status) {
-  const FileStamp stamp{.size = static_cast<std::uint64_t>(status.st_size),
-                        .inode = status.st_ino,
-                        .modified_ns = nanoseconds(status.st_mtim),
-                        .changed_ns = nanoseconds(status.st_ctim)};
-  (*walk.seen)[path] = stamp;
-  const auto before = walk.known->find(path);
-  return before != walk.known->end() && before->second == stamp;
+FileStamp stamp_of(const struct stat& status) {
+  return {.size = static_cast<std::uint64_t>(status.st_size),
+          .inode = status.st_ino,
+          .modified_ns = nanoseconds(status.st_mtim),
+          .changed_ns = nanoseconds(status.st_ctim)};
+}
+
+// What became of it; nothing when it is as it was, or nobody knows how it was.
+std::optional<wire::Change> change_since(const Census& known, const std::string& path, const FileStamp& now) {
+  const auto before = known.files.find(path);
+  if (before != known.files.end()) return before->second == now ? std::nullopt : std::optional(wire::Change::modified);
+  return known.may_lack(path) ? std::nullopt : std::optional(wire::Change::created);
 }
 
 void read_content(Walk& walk, int directory, const std::string& name, CollectedFile& file) {
@@ -70,65 +92,111 @@ void read_content(Walk& walk, int directory, const std::string& name, CollectedF
   if (!content || ::fstat(content.get(), &status) != 0 || !S_ISREG(status.st_mode)) return;
   file.entry.size = static_cast<std::uint64_t>(status.st_size);
   file.entry.modified_ns = nanoseconds(status.st_mtim);
-  if (file.entry.size > walk.room) {
+  if (file.entry.size > walk.room || walk.too_late_to_hash()) {
     walk.result.truncated = true;
     return;
   }
   walk.room -= file.entry.size;
   file.entry.sha256 = hash_content(walk, content.get());
+  walk.result.truncated = walk.result.truncated || file.entry.sha256.empty();
   file.entry.mime_type = mime_type_of(file.entry.path, content.get());
   if (walk.keep_open) file.content = std::move(content);
 }
 
-// Always by its name in the directory that is open: a directory on the way may have become a link by now.
-void add_file(Walk& walk, int directory, const std::string& name, const std::string& path) {
+// True when there is something to tell of it.
+bool compare_with_input(Walk& walk, CollectedFile& file) {
+  const auto input = walk.inputs->find(file.entry.path);
+  if (input == walk.inputs->end()) return true;
+  walk.result.truncated = walk.result.truncated || file.entry.sha256.empty();
+  file.entry.change = wire::Change::modified;
+  return !file.entry.sha256.empty() && file.entry.sha256 != input->second;
+}
+
+// Always by its name in the directory that is open: a directory on the way may have become a link by now. False when
+// nobody knows what is there.
+bool add_file(Walk& walk, int directory, const std::string& name, const std::string& path) {
   struct stat status{};
-  if (::fstatat(directory, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(status.st_mode)) return;
-  if (walk.known != nullptr && looks_unchanged(walk, path, status)) return;
+  if (::fstatat(directory, name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) return errno == ENOENT;
+  if (!S_ISREG(status.st_mode)) return true;
   CollectedFile file;
   file.entry.path = path;
   file.entry.size = static_cast<std::uint64_t>(status.st_size);
   file.entry.modified_ns = nanoseconds(status.st_mtim);
-  if (walk.look == Look::content) read_content(walk, directory, name, file);
-  walk.result.files.push_back(std::move(file));
+  const FileStamp now = walk.seen.files[path] = stamp_of(status);
+  if (walk.known != nullptr) {
+    const auto change = change_since(*walk.known, path, now);
+    if (!change) return true;
+    file.entry.change = *change;
+  }
+  const bool room = walk.result.files.size() < kMostFiles;
+  if (room && walk.look == Look::content) read_content(walk, directory, name, file);
+  if (walk.inputs == nullptr || compare_with_input(walk, file)) walk.list(std::move(file));
+  return true;
+}
+
+struct Pending {
+  std::string path;
+  std::size_t depth;
+};
+
+// False when not everything in it was seen.
+bool read_directory(Walk& walk, const Pending& current, DIR* directory, std::deque<Pending>& pending) {
+  for (;;) {
+    errno = 0;
+    const dirent* entry = ::readdir(directory);
+    if (entry == nullptr) return errno == 0;
+    const std::string name = entry->d_name;
+    if (name == "." || name == "..") continue;
+    ++walk.entries;
+    if (walk.over()) return false;
+    const std::string path = current.path == "." ? name : current.path + "/" + name;
+    const bool is_directory = entry->d_type == DT_DIR;
+    if (path.size() > kLongestPath || (is_directory && current.depth + 1 > kDeepest)) {
+      walk.result.truncated = true;  // never known, whenever somebody looks
+    } else if (is_directory) {
+      pending.push_back({.path = path, .depth = current.depth + 1});
+    } else if (entry->d_type == DT_REG && !add_file(walk, ::dirfd(directory), name, path)) {
+      walk.miss(current.path);
+    }
+  }
 }
 
 // Breadth first, so that a chain of a thousand directories does not hide the files at the top.
 void walk_all(Walk& walk) {
-  struct Pending {
-    std::string path;
-    std::size_t depth;
-  };
   std::deque<Pending> pending{{.path = ".", .depth = 0}};
   while (!pending.empty()) {
     const Pending current = std::move(pending.front());
     pending.pop_front();
-    UniqueFd opened = open_beneath(walk.workspace, current.path, O_RDONLY | O_DIRECTORY);
-    DIR* directory = opened ? ::fdopendir(opened.get()) : nullptr;
-    if (directory == nullptr) continue;
-    (void)opened.release();  // closedir closes it
-    while (const dirent* entry = ::readdir(directory)) {
-      const std::string name = entry->d_name;
-      if (name == "." || name == "..") continue;
-      const std::string path = current.path == "." ? name : current.path + "/" + name;
-      if (++walk.entries > kMostEntries || walk.result.files.size() >= kMostFiles || path.size() > kLongestPath ||
-          walk.late()) {
-        walk.result.truncated = true;
-        break;
-      }
-      if (entry->d_type == DT_DIR) {
-        if (current.depth + 1 > kDeepest) {
-          walk.result.truncated = true;
-        } else {
-          pending.push_back({.path = path, .depth = current.depth + 1});
-        }
-      } else if (entry->d_type == DT_REG) {
-        add_file(walk, ::dirfd(directory), name, path);
-      }
+    if (walk.over()) {
+      walk.miss(current.path);
+      continue;
     }
+    UniqueFd opened = open_beneath(walk.workspace, current.path, O_RDONLY | O_DIRECTORY);
+    if (!opened && (errno == ENOENT || errno == ENOTDIR || errno == ELOOP)) continue;  // it is no directory any more
+    DIR* directory = opened ? ::fdopendir(opened.get()) : nullptr;
+    if (directory == nullptr) {
+      walk.miss(current.path);
+      continue;
+    }
+    (void)opened.release();  // closedir closes it
+    if (!read_directory(walk, current, directory, pending)) walk.miss(current.path);
     ::closedir(directory);
-    if (walk.entries > kMostEntries || walk.late()) return;
   }
+}
+
+// Those that are named in `before` and were looked for in vain.
+template <class Files>
+void list_deleted(Walk& walk, const Files& before) {
+  for (const auto& [path, what] : before) {
+    if (walk.seen.files.contains(path) || walk.seen.may_lack(path)) continue;
+    walk.list({.entry = {.path = path, .change = wire::Change::deleted}});
+  }
+}
+
+Collection finish(Walk& walk) {
+  std::ranges::sort(walk.result.files, {}, [](const CollectedFile& file) { return file.entry.path; });
+  walk.result.scratch_used = used_bytes(walk.workspace);
+  return std::move(walk.result);
 }
 
 }  // namespace
@@ -141,53 +209,29 @@ UniqueFd open_beneath(int workspace, const std::string& path, int flags) {
   return UniqueFd{kernel::openat2(workspace, path.empty() ? "." : path.c_str(), how)};
 }
 
-Collection collect_changes(int workspace, FileStamps& known, Look look, Bytes most) {
-  FileStamps seen;
-  Walk walk{.workspace = workspace,
-            .keep_open = false,
-            .room = most.count,
-            .deadline = std::chrono::steady_clock::now() + kTimeToCollect,
-            .look = look,
-            .known = &known,
-            .seen = &seen};
+bool Census::may_lack(std::string_view path) const {
+  if (unread.empty()) return false;
+  while (!path.empty()) {
+    path = path.substr(0, path.find_last_of('/') == path.npos ? 0 : path.find_last_of('/'));
+    if (unread.contains(path.empty() ? "." : path)) return true;
+  }
+  return false;
+}
+
+Collection collect_changes(int workspace, Census& known, Look look, Bytes most) {
+  Walk walk{.workspace = workspace, .keep_open = false, .room = most.count, .known = &known, .look = look};
   walk_all(walk);
-  for (auto& file : walk.result.files) {
-    if (known.contains(file.entry.path)) file.entry.change = wire::Change::modified;
-  }
-  if (!walk.result.truncated) {
-    for (const auto& [path, stamp] : known) {
-      if (seen.contains(path)) continue;
-      walk.result.files.push_back({.entry = {.path = path, .change = wire::Change::deleted}});
-    }
-  }
-  known = std::move(seen);
-  std::ranges::sort(walk.result.files, {}, [](const CollectedFile& file) { return file.entry.path; });
-  walk.result.scratch_used = used_bytes(workspace);
-  return std::move(walk.result);
+  list_deleted(walk, known.files);
+  walk.result.truncated = walk.result.truncated || !known.unread.empty();
+  known = std::move(walk.seen);
+  return finish(walk);
 }
 
 Collection collect_files(int workspace, const std::map<std::string, std::string>& inputs, bool keep_open, Bytes most) {
-  Walk walk{.workspace = workspace,
-            .keep_open = keep_open,
-            .room = most.count,
-            .deadline = std::chrono::steady_clock::now() + kTimeToCollect};
+  Walk walk{.workspace = workspace, .keep_open = keep_open, .room = most.count, .inputs = &inputs};
   walk_all(walk);
-  std::map<std::string, std::string> missing = inputs;
-  std::erase_if(walk.result.files, [&](CollectedFile& file) {
-    const auto input = inputs.find(file.entry.path);
-    if (input == inputs.end()) return false;
-    missing.erase(file.entry.path);
-    file.entry.change = wire::Change::modified;
-    return input->second == file.entry.sha256;
-  });
-  if (!walk.result.truncated) {
-    for (const auto& [path, sha] : missing) {
-      walk.result.files.push_back({.entry = {.path = path, .change = wire::Change::deleted}});
-    }
-  }
-  std::ranges::sort(walk.result.files, {}, [](const CollectedFile& file) { return file.entry.path; });
-  walk.result.scratch_used = used_bytes(workspace);
-  return std::move(walk.result);
+  list_deleted(walk, inputs);
+  return finish(walk);
 }
 
 std::uint64_t used_bytes(int workspace) {

@@ -4,7 +4,9 @@
 
 #include <chrono>
 #include <map>
+#include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -21,13 +23,14 @@ struct CollectedFile {
 
 struct Collection {
   std::vector<CollectedFile> files;  // sorted by path
-  bool truncated = false;            // more than may be listed, or too deep, or out of time
+  bool truncated = false;            // not all: more than may be listed, or not known before; too deep; out of time
   std::uint64_t scratch_used = 0;    // bytes of the whole scratch file system
 };
 
 // `inputs` are the files that were put in, path to sha256: unchanged ones are left out, missing ones are `deleted`.
 // `most` bounds the sizes of all files together: a scratch space can seem to hold far more than it does, in holes and
-// under several names. Beyond it a file is listed without hash and content.
+// under several names. Beyond it a file is listed without hash and content; an input is not, as nobody knows whether it
+// changed.
 Collection collect_files(int workspace, const std::map<std::string, std::string>& inputs, bool keep_open, Bytes most);
 
 // What tells a file from what it was: enough to see a change without reading the content.
@@ -38,10 +41,20 @@ struct FileStamp {
 };
 using FileStamps = std::map<std::string, FileStamp>;
 
-// What was created, changed or deleted since `known`, which is brought up to date. Only that is hashed, and only if
-// `look` says so.
+// What is known of a workspace. Whatever lies in or below an unread directory may be there without being listed.
+struct Census {
+  FileStamps files;
+  std::set<std::string, std::less<>> unread;  // directories that were not read to their end; `.` is the workspace
+  [[nodiscard]] bool may_lack(std::string_view path) const;
+  [[nodiscard]] bool is_of_nothing() const { return files.empty() && unread.empty(); }
+};
+inline Census nothing_known() { return {.unread = {"."}}; }
+
+// What was created, changed or deleted since `known`, which is brought up to date. A file is only told of when it is
+// known how things were before and are now; where that is not so of every file, the collection is truncated. Only what
+// changed is hashed, and only if `look` says so.
 enum class Look : std::uint8_t { stamps, content };
-Collection collect_changes(int workspace, FileStamps& known, Look look, Bytes most);
+Collection collect_changes(int workspace, Census& known, Look look, Bytes most);
 
 // True when nothing was ever put there: the common case, told without a walk.
 bool is_empty(int workspace);

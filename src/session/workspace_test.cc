@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <filesystem>
@@ -82,6 +83,100 @@ TEST_F(WorkspaceTest, SaysWhenThereAreTooManyFilesOrTheyAreTooDeep) {
   EXPECT_TRUE(many.truncated);
 }
 
+// What collect_changes() tells, as `created a` and the like.
+class CensusTest : public WorkspaceTest {
+ protected:
+  std::vector<std::string> changes() {
+    const auto found = collect_changes(directory_.get(), known_, Look::content, most_);
+    truncated_ = found.truncated;
+    std::vector<std::string> told;
+    for (const auto& file : found.files) {
+      const auto change = file.entry.change;
+      const char* word = change == wire::Change::created    ? "created "
+                         : change == wire::Change::modified ? "modified "
+                                                            : "deleted ";
+      told.push_back(word + file.entry.path);
+    }
+    return told;
+  }
+  using Told = std::vector<std::string>;
+
+  Census known_;
+  bool truncated_ = false;
+};
+
+TEST_F(CensusTest, TellsOfOneChangeAmongMoreFilesThanAListHolds) {
+  for (int i = 0; i < 2'500; ++i) put("data/f" + std::to_string(i), "");
+  put("data/g", "before");
+  EXPECT_EQ(changes().size(), 1'000U);
+  EXPECT_TRUE(truncated_) << "there are more of them";
+  EXPECT_EQ(changes(), Told{});
+  EXPECT_FALSE(truncated_);
+  put("data/g", "afterwards");
+  put("new", "");
+  std::filesystem::remove(path_ / "data/f7");
+  EXPECT_EQ(changes(), (Told{"deleted data/f7", "modified data/g", "created new"}));
+  EXPECT_FALSE(truncated_);
+  std::filesystem::remove_all(path_ / "data");
+  EXPECT_EQ(changes().size(), 1'000U);
+  EXPECT_TRUE(truncated_);
+  EXPECT_EQ(changes(), Told{});
+  EXPECT_FALSE(truncated_);
+}
+
+TEST_F(CensusTest, InventsNothingOfWhatItCouldNotReadToItsEnd) {
+  for (int i = 0; i < 20'050; ++i) put("many/" + std::to_string(i), "");
+  put("top", "before");
+  changes();
+  EXPECT_EQ(known_.unread, (std::set<std::string, std::less<>>{"many"}));
+  EXPECT_EQ(changes(), Told{});
+  EXPECT_TRUE(truncated_) << "what became of the files beyond is not known";
+  // Others are now within reach, and those that were may not be.
+  for (int i = 0; i < 1'000; ++i) std::filesystem::remove(path_ / "many" / std::to_string(i));
+  put("top", "afterwards");
+  put("new", "");
+  const auto told = changes();
+  EXPECT_TRUE(truncated_);
+  EXPECT_EQ(std::ranges::count_if(told, [](const auto& one) { return one.starts_with("created many"); }), 0);
+  EXPECT_TRUE(std::ranges::count(told, "created new") == 1);
+  EXPECT_TRUE(std::ranges::count(told, "modified top") == 1);
+  EXPECT_EQ(changes(), Told{});
+  EXPECT_FALSE(truncated_) << "all of it is known again";
+}
+
+TEST_F(CensusTest, TellsNothingWhereNothingWasKnown) {
+  put("a/b/c", "x");
+  known_ = nothing_known();
+  EXPECT_EQ(changes(), Told{});
+  EXPECT_TRUE(truncated_);
+  put("a/b/d", "x");
+  EXPECT_EQ(changes(), Told{"created a/b/d"});
+  EXPECT_FALSE(truncated_);
+}
+
+TEST_F(WorkspaceTest, FindsWhatIsNewAmongMoreInputsThanAListHolds) {
+  std::map<std::string, std::string> inputs;
+  for (int i = 0; i < 1'200; ++i) {
+    inputs["in" + std::to_string(i)] = sha256_hex("x");
+    if (i != 5) put("in" + std::to_string(i), "x");
+  }
+  put("out/new", "y");
+  const auto found = collect(inputs);
+  ASSERT_EQ(found.files.size(), 2U);
+  EXPECT_EQ(found.files[0].entry.path, "in5");
+  EXPECT_EQ(found.files[0].entry.change, wire::Change::deleted);
+  EXPECT_EQ(found.files[1].entry.path, "out/new");
+  EXPECT_FALSE(found.truncated);
+}
+
+TEST_F(WorkspaceTest, DoesNotTakeAnInputForModifiedThatItHasNotRead) {
+  put("large", std::string(1'000, 'x'));
+  most_ = Bytes{999};
+  const auto found = collect({{"large", sha256_hex(std::string(1'000, 'x'))}});
+  EXPECT_TRUE(found.files.empty());
+  EXPECT_TRUE(found.truncated);
+}
+
 TEST_F(WorkspaceTest, NeverGivesOutMoreThanTheScratchSpaceHolds) {
   put("a.bin", "");
   std::filesystem::resize_file(path_ / "a.bin", 40 << 20);  // a hole
@@ -142,7 +237,7 @@ TEST_F(WorkspaceTest, TellsNothingOfWhatIsBeyondALinkThatWasADirectory) {
   });
   std::size_t told = 0;
   for (int i = 0; i < 300; ++i) {
-    FileStamps known;
+    Census known;
     for (const auto& file : collect_changes(inside.get(), known, Look::stamps, Bytes{0}).files) {
       told += file.entry.size != 0 ? 1 : 0;
     }

@@ -394,6 +394,21 @@ class Watching(FileScenario):
                 seen += self.wait_for(events, name, "deleted")
             self.assertEqual([event["seq"] for event in seen], list(range(1, len(seen) + 1)))
 
+    def test_a_watch_tells_of_one_change_among_many_files(self):
+        self.session.run("import os\nos.mkdir('many')\nfor i in range(2500): open('many/%d' % i, 'w').close()")
+        with self.api.stream("GET", self.session.at + "/files?watch=true", accept="application/x-ndjson") as events:
+            self.assertEqual(next(events)["type"], "watching")
+            self.assertEqual(self.changes_of("open('many/7', 'w').write('x')"), ([("many/7", "modified")], False))
+            event = next(events)
+            self.assertEqual((event["path"], event["change"]), ("many/7", "modified"))
+            many, truncated = self.changes_of("import os; os.rename('many', 'moved')")
+            self.assertEqual((len(many), truncated), (1000, True))
+            self.assertIn("incomplete", (event["type"] for event in events))
+
+    def changes_of(self, code: str) -> tuple[list[tuple[str, str]], bool]:
+        run = self.session.run(code)
+        return [(file["path"], file["change"]) for file in run["files"]], run["truncated"]["files"]
+
     def test_a_watch_of_a_session_that_ends_tells_of_no_deletions(self):
         with self.api.session() as session:
             self.api.put(session.file("f"), b"x", 201)
