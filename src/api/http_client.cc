@@ -71,6 +71,38 @@ struct HttpClient::State {
     request.prepare_payload();
     return request;
   }
+
+  // What is not refused is handed on as it comes.
+  template <class OnPiece>
+  Result<HttpReply> receive(const http::request<http::string_body>& request, const OnPiece& on_piece) {
+    HttpReply reply;
+    boost::system::error_code failed;
+    const auto talk = [&](auto& connection) {
+      if constexpr (!std::is_same_v<std::decay_t<decltype(connection)>, std::monostate>) {
+        http::write(connection, request, failed);
+        http::response_parser<http::buffer_body> parser;
+        parser.body_limit(boost::none);
+        if (!failed) http::read_header(connection, buffer, parser, failed);
+        reply.status = parser.get().result_int();
+        std::string chunk(64U << 10, '\0');
+        while (!failed && !parser.is_done()) {
+          parser.get().body().data = chunk.data();
+          parser.get().body().size = chunk.size();
+          http::read_some(connection, buffer, parser, failed);
+          if (failed == http::error::need_buffer) failed = {};
+          const std::string_view piece = std::string_view(chunk).substr(0, chunk.size() - parser.get().body().size);
+          if (reply.status == 200 || reply.status == 206) {
+            on_piece(piece);
+          } else {
+            reply.body += piece;
+          }
+        }
+      }
+    };
+    std::visit(talk, stream);
+    if (failed) return make_error(ErrorCode::disconnected, failed.message()).during("talk to the daemon");
+    return reply;
+  }
 };
 
 HttpClient::HttpClient(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -142,8 +174,6 @@ Result<HttpReply> HttpClient::request(std::string_view method, const std::string
 
 Result<HttpReply> HttpClient::stream(std::string_view method, const std::string& path, std::string body,
                                      const std::function<void(std::string_view)>& on_line) {
-  HttpReply reply;
-  boost::system::error_code failed;
   std::string pending;
   const auto take_lines = [&](std::string_view piece) {
     pending += piece;
@@ -153,33 +183,16 @@ Result<HttpReply> HttpClient::stream(std::string_view method, const std::string&
     }
     pending.erase(0, begin);
   };
-  const auto talk = [&](auto& stream) {
-    if constexpr (!std::is_same_v<std::decay_t<decltype(stream)>, std::monostate>) {
-      auto request = state_->make(method, path, std::move(body));
-      request.set(http::field::accept, "application/x-ndjson");
-      http::write(stream, request, failed);
-      http::response_parser<http::buffer_body> parser;
-      parser.body_limit(boost::none);
-      if (!failed) http::read_header(stream, state_->buffer, parser, failed);
-      reply.status = parser.get().result_int();
-      std::string chunk(64U << 10, '\0');
-      while (!failed && !parser.is_done()) {
-        parser.get().body().data = chunk.data();
-        parser.get().body().size = chunk.size();
-        http::read_some(stream, state_->buffer, parser, failed);
-        if (failed == http::error::need_buffer) failed = {};
-        const std::string_view piece = std::string_view(chunk).substr(0, chunk.size() - parser.get().body().size);
-        if (reply.status == 200) {
-          take_lines(piece);
-        } else {
-          reply.body += piece;
-        }
-      }
-    }
-  };
-  std::visit(talk, state_->stream);
-  if (failed) return make_error(ErrorCode::disconnected, failed.message()).during("talk to the daemon");
-  return reply;
+  auto request = state_->make(method, path, std::move(body));
+  request.set(http::field::accept, "application/x-ndjson");
+  return state_->receive(request, take_lines);
+}
+
+Result<HttpReply> HttpClient::download(const std::string& path, std::uint64_t first,
+                                       const std::function<void(std::string_view)>& on_piece) {
+  auto request = state_->make("GET", path, {});
+  if (first > 0) request.set(http::field::range, "bytes=" + std::to_string(first) + "-");
+  return state_->receive(request, on_piece);
 }
 
 }  // namespace hutch

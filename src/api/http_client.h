@@ -1,6 +1,7 @@
 // A blocking HTTP client for the command line: one request at a time, over TCP, TLS or the daemon's Unix socket.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -28,6 +29,9 @@ class HttpClient {
   // Asks for events, and shows each line as it comes. A refusal is the reply; otherwise its body is empty.
   Result<HttpReply> stream(std::string_view method, const std::string& path, std::string body,
                            const std::function<void(std::string_view line)>& on_line);
+  // A file from byte `first` on, piece by piece. A refusal is the reply; otherwise its body is empty.
+  Result<HttpReply> download(const std::string& path, std::uint64_t first,
+                             const std::function<void(std::string_view piece)>& on_piece);
 
  private:
   struct State;

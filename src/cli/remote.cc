@@ -4,35 +4,25 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <cmath>
+#include <cerrno>
 #include <cstdlib>
+#include <optional>
 
 #include "api/base64.h"
-#include "api/http_text.h"
-#include "api/json_text.h"
 #include "cli/arguments.h"
+#include "cli/bring_out.h"
 #include "cli/input_files.h"
 #include "cli/output_files.h"
 #include "cli/report.h"
+#include "cli/run_follower.h"
+#include "cli/steady_client.h"
 
 namespace hutch {
 namespace {
 
 namespace json = boost::json;
 
-void write_out(int fd, std::string_view text) {
-  while (!text.empty()) {
-    const ssize_t size = ::write(fd, text.data(), text.size());
-    if (size < 0 && errno == EINTR) continue;
-    if (size <= 0) return;
-    text.remove_prefix(static_cast<std::size_t>(size));
-  }
-}
-
-std::string text_at(const json::object& object, std::string_view name) {
-  const auto* value = object.if_contains(name);
-  return value != nullptr && value->is_string() ? std::string(value->get_string()) : "";
-}
+constexpr std::size_t kMostInput = 8U << 20;
 
 Result<json::object> limits_of(const RunOptions& options) {
   json::object limits;
@@ -59,7 +49,7 @@ Result<json::object> limits_of(const RunOptions& options) {
   return limits;
 }
 
-Result<std::string> request_body(const RunOptions& options) {
+Result<json::object> request_body(const RunOptions& options) {
   ClientRun run;
   HUTCH_TRY(add_program(options, run));
   HUTCH_TRY(auto inputs, read_inputs(options.inputs, 1_GiB));
@@ -95,35 +85,10 @@ Result<std::string> request_body(const RunOptions& options) {
   }
   if (!environment.empty()) body["env"] = std::move(environment);
   if (run.input == 0 && ::isatty(0) == 0) {
-    std::string text;
-    std::string chunk(64U << 10, '\0');
-    for (ssize_t got = 0; (got = ::read(0, chunk.data(), chunk.size())) > 0;) {
-      text.append(chunk, 0, static_cast<std::size_t>(got));
-    }
-    if (!text.empty()) body["stdin"] = std::move(text);
+    HUTCH_TRY(const auto text, read_input(kMostInput));
+    if (!text.empty()) body["stdin"] = text;
   }
-  return json::serialize(body);
-}
-
-Result<void> bring_out(HttpClient& client, const json::object& result, const std::string& directory,
-                       const Report& report) {
-  HUTCH_TRY(auto out, OutputDirectory::open(directory));
-  const auto* files = result.if_contains("files");
-  if (files == nullptr || !files->is_array()) return {};
-  for (const auto& value : files->get_array()) {
-    if (!value.is_object() || text_at(value.get_object(), "change") == "deleted") continue;
-    wire::FileEntry entry{.path = text_at(value.get_object(), "path")};
-    HUTCH_TRY(const auto reply, client.request("GET", "/v1/runs/" + text_at(result, "execution_id") + "/files/" +
-                                                          percent_encode_path(entry.path)));
-    if (reply.status != 200) continue;
-    const UniqueFd content{::open("/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600)};
-    write_out(content.get(), reply.body);
-    ::lseek(content.get(), 0, SEEK_SET);
-    entry.size = reply.body.size();
-    if (auto put = out.put(entry, content.get()); !put) return put;
-    report.file_brought_out(out.path() + "/" + entry.path, entry.size);
-  }
-  return {};
+  return body;
 }
 
 }  // namespace
@@ -139,36 +104,50 @@ Result<HttpClient> reach_daemon(const RemoteOptions& options) {
 
 Result<json::object> expect_object(const Result<HttpReply>& reply) {
   if (!reply) return reply.error();
-  boost::system::error_code failed;
-  auto parsed = json::parse(reply->body.empty() ? "{}" : reply->body, failed);
-  if (failed || !parsed.is_object()) return make_error(ErrorCode::protocol, "the daemon's answer is not JSON");
-  auto& object = parsed.get_object();
-  if (reply->status < 400) return std::move(object);
+  HUTCH_TRY(auto object, parse_object(reply->body.empty() ? "{}" : reply->body));
+  if (reply->status < 400) return object;
   const auto* error = object.if_contains("error");
   if (error == nullptr || !error->is_object()) return make_error(ErrorCode::protocol, "the daemon refused");
   return make_error(ErrorCode::invalid_argument, text_at(error->get_object(), "message"))
       .with_hint(text_at(error->get_object(), "hint"));
 }
 
-void RunPrinter::show(std::string_view line) {
+std::string text_at(const json::object& object, std::string_view name) {
+  const auto* value = object.if_contains(name);
+  return value != nullptr && value->is_string() ? std::string(value->get_string()) : "";
+}
+
+Result<json::object> parse_object(std::string_view text) {
+  constexpr std::size_t kDeepest = 512;
   boost::system::error_code failed;
-  const auto parsed = json::parse({line.data(), line.size()}, failed);
-  if (failed || !parsed.is_object()) return;
-  const auto& event = parsed.get_object();
-  const std::string type = text_at(event, "type");
-  if (type == "stdout") write_out(1, text_at(event, "text"));
-  if (type == "stderr") write_out(2, text_at(event, "text"));
-  if (type == "result" || type == "display") {
-    const auto* mime = event.if_contains("mime");
-    if (mime != nullptr && mime->is_object()) {
-      const std::string text = text_at(mime->get_object(), "text/plain");
-      if (!text.empty()) write_out(1, text + "\n");
+  json::parse_options options;
+  options.max_depth = kDeepest;
+  auto parsed = json::parse({text.data(), text.size()}, failed, {}, options);
+  if (failed || !parsed.is_object()) return make_error(ErrorCode::protocol, "the daemon's answer is not JSON");
+  return std::move(parsed.get_object());
+}
+
+Result<std::string> read_input(std::size_t most) {
+  std::string text;
+  std::string chunk(64U << 10, '\0');
+  for (;;) {
+    const ssize_t got = ::read(0, chunk.data(), chunk.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return system_error(errno).during("read standard input");
+    if (got == 0) return text;
+    text.append(chunk, 0, static_cast<std::size_t>(got));
+    if (text.size() > most) {
+      return make_error(ErrorCode::invalid_argument, "standard input is longer than " + show_size(most))
+          .with_hint("let the code read a file instead");
     }
   }
-  if (type != "finished") return;
-  if (const auto* result = event.if_contains("result"); result != nullptr && result->is_object()) {
-    result_ = result->get_object();
-  }
+}
+
+Result<json::object> follow_run(RunFollower& follower, const std::string& path, json::object body, Shown shown) {
+  if (shown == Shown::output) return follower.run(path, json::serialize(body));
+  const auto reply = follower.run_silently(path, std::move(body));
+  if (reply) fmt::print("{}\n", reply->body);
+  return expect_object(reply);
 }
 
 int report_result(const json::object& result, bool quiet) {
@@ -191,27 +170,24 @@ int remote_run_command(const RunOptions& options, const RemoteOptions& remote) {
   };
   auto body = request_body(options);
   if (!body) return fail(body.error());
-  auto client = reach_daemon(remote);
-  if (!client) return fail(client.error());
-  json::object result;
-  if (options.json) {
-    const auto reply = client->request("POST", "/v1/run", std::move(*body));
-    if (reply) fmt::print("{}\n", reply->body);
-    auto object = expect_object(reply);
-    if (!object) return fail(object.error());
-    result = std::move(*object);
-  } else {
-    RunPrinter printer;
-    const auto reply =
-        client->stream("POST", "/v1/run", std::move(*body), [&](std::string_view line) { printer.show(line); });
-    if (auto object = expect_object(reply); !object) return fail(object.error());
-    result = printer.result();
-  }
+  std::optional<OutputDirectory> directory;
   if (!options.output_directory.empty()) {
-    if (auto brought = bring_out(*client, result, options.output_directory, report); !brought)
-      return fail(brought.error());
+    auto opened = OutputDirectory::open(options.output_directory);
+    if (!opened) return fail(opened.error());
+    directory = std::move(*opened);
   }
-  return report_result(result, options.quiet || options.json);
+  auto client = SteadyClient::connect(remote);
+  if (!client) return fail(client.error());
+  RunFollower follower(*client, report);
+  const auto result = follow_run(follower, "/v1/run", std::move(*body), options.json ? Shown::json : Shown::output);
+  if (!result) return fail(result.error());
+  bool whole = follower.showed_all();
+  if (directory) {
+    const Told told = options.quiet || options.json ? Told::losses : Told::everything;
+    whole = bring_out(*client, *result, *directory, report, told) && whole;
+  }
+  const int code = report_result(*result, options.quiet || options.json);
+  return whole || code != 0 ? code : kOwnFailure;
 }
 
 }  // namespace hutch

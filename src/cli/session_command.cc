@@ -13,6 +13,9 @@
 #include "api/json_text.h"
 #include "base/utf8.h"
 #include "cli/report.h"
+#include "cli/run_follower.h"
+#include "cli/run_printer.h"
+#include "cli/steady_client.h"
 
 namespace hutch {
 namespace {
@@ -91,20 +94,16 @@ int session_create(const SessionOptions& options) {
 int session_run(const SessionOptions& options) {
   ClientRun run;
   if (auto added = add_program(options.what, run); !added) return fail(added.error());
-  auto client = reach_daemon(options.remote);
+  auto client = SteadyClient::connect(options.remote);
   if (!client) return fail(client.error());
-  const std::string body = json::serialize(json::object{{"code", run.request.code}});
-  const std::string path = "/v1/sessions/" + options.id + "/runs";
-  if (options.what.json) {
-    const auto reply = client->request("POST", path, body);
-    if (reply) fmt::print("{}\n", reply->body);
-    const auto answer = expect_object(reply);
-    return answer ? report_result(*answer, true) : fail(answer.error());
-  }
-  RunPrinter printer;
-  const auto reply = client->stream("POST", path, body, [&](std::string_view line) { printer.show(line); });
-  if (auto answer = expect_object(reply); !answer) return fail(answer.error());
-  return report_result(printer.result(), options.what.quiet);
+  const Report report;
+  RunFollower follower(*client, report);
+  const auto result =
+      follow_run(follower, "/v1/sessions/" + options.id + "/runs", json::object{{"code", run.request.code}},
+                 options.what.json ? Shown::json : Shown::output);
+  if (!result) return fail(result.error());
+  const int code = report_result(*result, options.what.quiet || options.what.json);
+  return follower.showed_all() || code != 0 ? code : kOwnFailure;
 }
 
 int session_variables(const SessionOptions& options) {
@@ -173,11 +172,14 @@ int session_attach(const SessionOptions& options) {
     RunPrinter printer;
     bool ended = false;
     const auto over = watcher->stream("GET", address + "/events?after=0", {}, [&](std::string_view line) {
-      printer.show(line);
-      ended = ended || line.find(R"("state":"ended")") != std::string_view::npos;
-      if (line.find(R"("type":"finished")") == std::string_view::npos) return;
+      const auto event = parse_object(line);
+      if (!event) return;
+      printer.show(*event);
+      const std::string type = text_at(*event, "type");
+      ended = ended || (type == "session" && text_at(*event, "state") == "ended");
+      if (type != "finished") return;
       const std::scoped_lock lock(mutex);
-      shown.insert(text_of(printer.result(), "execution_id"));
+      shown.insert(text_at(*event, "run"));
       changed.notify_all();
     });
     std::fflush(stdout);

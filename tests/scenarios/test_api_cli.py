@@ -4,9 +4,11 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import socket
 import ssl
 import subprocess
 import tempfile
+import threading
 
 import support
 from api_support import ApiScenario, Client, Server
@@ -108,6 +110,159 @@ class Commands(ApiScenario):
         done = place.call("serve", "--listen", "0.0.0.0:0", "--data", os.path.join(place.directory, "new"), within=20)
         self.assertEqual(done.code, 125)
         self.assertIn("hutch key create", done.errors)
+
+
+class Relay:
+    """Between the command and the daemon, on a Unix socket: breaks the connection where it is told to."""
+
+    def __init__(self, place: support.Home, behind: str) -> None:
+        self.path = os.path.join(place.directory, "relay.sock")
+        self._behind = behind
+        self.broken = threading.Event()
+        self._open = threading.Event()
+        self._listener = socket.socket(socket.AF_UNIX)
+        self._listener.bind(self.path)
+        self._listener.listen()
+        self._threads = [threading.Thread(target=self._serve, daemon=True)]
+
+    def break_after(self, marker: bytes) -> Relay:
+        """The first connection ends behind the line in which this is; the next ones wait for open()."""
+        self._marker = marker
+        self._threads[0].start()
+        return self
+
+    def open(self) -> None:
+        self._open.set()
+
+    def _serve(self) -> None:
+        client, _ = self._listener.accept()
+        self._pass(client, self._marker)
+        self.broken.set()
+        self._open.wait()
+        while True:
+            try:
+                client, _ = self._listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._pass, args=(client, None), daemon=True).start()
+
+    def _pass(self, client: socket.socket, marker: bytes | None) -> None:
+        with client, socket.socket(socket.AF_UNIX) as daemon:
+            daemon.connect(self._behind)
+            threading.Thread(target=self._copy, args=(client, daemon), daemon=True).start()
+            seen = b""
+            while data := daemon.recv(65536):
+                client.sendall(data)
+                seen += data
+                if marker is not None and marker in seen and seen.endswith(b"\n"):
+                    client.shutdown(socket.SHUT_RDWR)
+                    return
+
+    @staticmethod
+    def _copy(client: socket.socket, daemon: socket.socket) -> None:
+        try:
+            while data := client.recv(65536):
+                daemon.sendall(data)
+            daemon.shutdown(socket.SHUT_WR)
+        except OSError:
+            pass  # the other direction has ended
+
+    def close(self) -> None:
+        self._listener.close()
+
+
+class Losses(ApiScenario):
+    """What the stream of events does not bring is fetched, and what cannot be had is told."""
+
+    def setUp(self):
+        self.place = support.Home()
+        self.addCleanup(self.place.close)
+
+    def serve(self, **environment: str) -> Server:
+        server = Server(self.place, env=environment).start()
+        self.addCleanup(server.kill)
+        return server
+
+    def hutch_run(self, at: str, code: str, *options: str) -> support.Done:
+        return self.place.call("run", "--server", "unix:" + at, "--template", "bare", *options, "-c", code)
+
+    def test_output_beyond_the_cap_is_shown(self):
+        server = self.serve()
+        done = self.hutch_run(server.socket, "import sys\nprint('x' + 'é' * 200_000)\n"
+                              "for i in range(60_000): print(i, file=sys.stderr)\nprint('end')")
+        self.assertEqual((done.code, done.out.decode()), (0, "x" + "é" * 200_000 + "\nend\n"))
+        self.assertEqual(done.errors, "".join("%d\n" % i for i in range(60_000)))
+        session = Client(server, None, unix=True).session().id
+        done = self.place.call("session", "run", session, "-c", "for i in range(60_000): print(i)",
+                               env={"HUTCH_SERVER": "unix:" + server.socket})
+        self.assertEqual((done.code, done.text), (0, "".join("%d\n" % i for i in range(60_000))))
+
+    def test_output_that_is_not_kept_is_told(self):
+        server = self.serve(HUTCH_SERVE_LOG_CAP="300000")
+        done = self.hutch_run(server.socket, "print('x' * 1_000_000)")
+        self.assertEqual((done.code, done.out), (125, b"x" * 300_000))
+        self.assertIn("683.6 KiB of standard output are missing", done.errors)
+        done = self.hutch_run(server.socket, "print('x' * 1_000_000); raise SystemExit(3)")
+        self.assertEqual(done.code, 3)
+
+    def test_output_that_is_no_text_is_told(self):
+        server = self.serve()
+        done = self.hutch_run(server.socket, "import os; os.write(1, b'a\\xffb')")
+        self.assertEqual((done.code, done.out.decode()), (0, "a\ufffdb"))
+        self.assertIn("is not UTF-8", done.errors)
+
+    def started_through(self, relay: Relay, code: str, *options: str) -> subprocess.Popen:
+        self.addCleanup(relay.close)
+        process = self.place.start("run", "--server", "unix:" + relay.path, "--template", "bare", *options, "-c", code,
+                                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.addCleanup(process.communicate)
+        self.addCleanup(process.kill)
+        self.assertTrue(relay.broken.wait(20))
+        return process
+
+    def finish(self, process: subprocess.Popen) -> tuple[int, str, str]:
+        out, errors = process.communicate(timeout=40)
+        return process.returncode, out.decode(), errors.decode()
+
+    def test_a_stream_that_breaks_is_taken_up_again(self):
+        server = self.serve()
+        relay = Relay(self.place, server.socket).break_after(b'"stdout"')
+        code = "import time\nfor i in range(20): print(i, flush=True); time.sleep(.02)\nopen('f', 'w').write('left')"
+        with self.place.folder() as results:
+            process = self.started_through(relay, code, "--out", results)
+            relay.open()
+            self.assertEqual(self.finish(process)[:2], (0, "".join("%d\n" % i for i in range(20))))
+            with open(os.path.join(results, "f")) as file:
+                self.assertEqual(file.read(), "left")
+
+    def test_what_a_daemon_that_was_restarted_has_not_told_is_taken_from_the_run(self):
+        server = self.serve()
+        relay = Relay(self.place, server.socket).break_after(b'"stdout"')
+        process = self.started_through(relay, "import sys, time\nprint('one', flush=True); time.sleep(.3)\n"
+                                       "print('zwei', file=sys.stderr); display('x'); 'three'", "--cell")
+        client = Client(server, None, unix=True)
+        run = client.get("/v1/runs").json["runs"][0]["execution_id"]
+        self.assertEqual(client.get("/v1/runs/%s?wait_ms=20000" % run).json["status"], "ok")
+        server.stop()
+        server.start()
+        relay.open()
+        self.assertEqual(self.finish(process), (0, "one\n'x'\n'three'\n", "zwei\n"))
+
+    def test_files_that_cannot_be_brought_out_are_told(self):
+        server = self.serve()
+        with self.place.folder() as results:
+            os.mkdir(os.path.join(results, "b"))
+            with open(os.path.join(results, "b", "in the way"), "w"):
+                pass
+            done = self.hutch_run(server.socket, "for name in 'abc': open(name, 'w').write(name)", "--out", results)
+            self.assertEqual(done.code, 125)
+            self.assertIn("left behind: b: ", done.errors)
+            self.assertEqual(sorted(os.listdir(results)), ["a", "b", "c"])
+        with self.place.folder() as results:
+            done = self.hutch_run(server.socket, "for i in range(1_001): open('%d' % i, 'w')", "--out", results,
+                                  "--quiet")
+            self.assertEqual((done.code, len(os.listdir(results))), (125, 1_000))
+            self.assertIn("more files than are listed", done.errors)
 
 
 class Public(ApiScenario):
