@@ -48,9 +48,8 @@ net::awaitable<Handled> answer_file(HttpExchange& exchange, UniqueFd file, std::
     piece.resize(std::min<std::uint64_t>(left, kPiece));
     const ssize_t got = ::pread(file.get(), piece.data(), piece.size(), at);
     if (got < 0) co_return std::unexpected(file_error(500, "io_error", "The file could not be read."));
-    // It shrank under our eyes: the length was promised, so the rest is nothing but zeros.
-    if (got == 0) piece.assign(piece.size(), '\0');
-    if (got > 0) piece.resize(static_cast<std::size_t>(got));
+    if (got == 0) co_return Handled{};  // it shrank under our eyes: hanging up says that it is not what was promised
+    piece.resize(static_cast<std::size_t>(got));
     at += static_cast<off_t>(piece.size());
     left -= piece.size();
     if (!co_await exchange.write(piece)) co_return Handled{};

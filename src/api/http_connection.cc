@@ -85,7 +85,8 @@ class Exchange final : public HttpExchange {
 
   [[nodiscard]] const HttpRequest& request() const override { return request_; }
   [[nodiscard]] bool answered() const override { return answered_; }
-  [[nodiscard]] bool keep_alive() const { return keep_alive_ && !upgraded_; }
+  // Not after an answer that has no end: what follows would be taken for the rest of it.
+  [[nodiscard]] bool keep_alive() const { return keep_alive_ && !upgraded_ && promised_ == 0 && !endless_; }
 
   net::awaitable<std::expected<std::string_view, BodyProblem>> read_some() override {
     if (!std::exchange(continued_, true) && beast::iequals(parser_.get()[http::field::expect], "100-continue")) {
@@ -126,13 +127,20 @@ class Exchange final : public HttpExchange {
   net::awaitable<bool> begin(Answer head, std::optional<std::uint64_t> length) override {
     chunked_ = !length && parser_.get().version() >= 11;
     if (!length && !chunked_) keep_alive_ = false;
+    if (request_.method != Method::head) {
+      promised_ = length.value_or(0);
+      endless_ = chunked_;
+    }
     const std::string text = head_of(head, length);
     co_return co_await send({net::buffer(text)});
   }
 
   net::awaitable<bool> write(std::string_view piece) override {
     if (piece.empty() || request_.method == Method::head) co_return true;
-    if (!chunked_) co_return co_await send({net::buffer(piece)});
+    if (!chunked_) {
+      promised_ -= std::min<std::uint64_t>(promised_, piece.size());
+      co_return co_await send({net::buffer(piece)});
+    }
     char size[20];
     const int digits = std::snprintf(size, sizeof(size), "%zx\r\n", piece.size());
     co_return co_await send({net::buffer(size, static_cast<std::size_t>(digits)), net::buffer(piece),
@@ -140,7 +148,7 @@ class Exchange final : public HttpExchange {
   }
 
   net::awaitable<bool> end() override {
-    if (!chunked_ || request_.method == Method::head) co_return true;
+    if (!std::exchange(endless_, false)) co_return true;
     co_return co_await send({net::buffer(std::string_view("0\r\n\r\n"))});
   }
 
@@ -220,6 +228,8 @@ class Exchange final : public HttpExchange {
   bool answered_ = false;
   bool continued_ = false;
   bool chunked_ = false;
+  bool endless_ = false;        // the last chunk is still to come
+  std::uint64_t promised_ = 0;  // bytes of the body that are still to come
   bool keep_alive_ = true;
   bool upgraded_ = false;
 };

@@ -68,7 +68,8 @@ class HttpExchange {
   // The next piece of the body; empty at its end. The view holds until the next call.
   virtual net::awaitable<std::expected<std::string_view, BodyProblem>> read_some() = 0;
 
-  // Either a whole answer, or a head, pieces and an end. False when the client is gone.
+  // Either a whole answer, or a head, pieces and an end. False when the client is gone. Without the end, or with less
+  // than `length`, the connection ends, so that the client knows that it has not got all.
   virtual net::awaitable<bool> answer(Answer answer) = 0;
   virtual net::awaitable<bool> begin(Answer head, std::optional<std::uint64_t> length) = 0;  // no length: chunked
   virtual net::awaitable<bool> write(std::string_view piece) = 0;

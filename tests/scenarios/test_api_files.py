@@ -4,6 +4,7 @@ from __future__ import annotations
 import concurrent.futures
 import contextlib
 import hashlib
+import http.client
 import io
 import os
 import tarfile
@@ -137,6 +138,19 @@ class Basics(FileScenario):
         data = os.urandom(1 << 20) * 24
         self.api.put(self.at("big"), data, 201)
         self.assertEqual(hashlib.sha256(self.api.get(self.at("big")).body).digest(), hashlib.sha256(data).digest())
+
+    def test_a_file_that_shrinks_while_it_is_read_is_not_filled_up(self):
+        self.session.run("with open('big', 'wb') as file: file.truncate(64 << 20)")
+        for more, status in ({}, 200), ({"Range": "bytes=1-"}, 206):
+            with contextlib.closing(self.api.connect()) as connection:
+                self.api._send(connection, "GET", self.at("big"), None, None, more)
+                answer = connection.getresponse()
+                self.assertEqual((answer.status, len(answer.read(1000))), (status, 1000))
+                run = self.session.run("import os; os.truncate('big', 1000); print(os.path.getsize('big'))")
+                self.assertEqual(run["stdout"], "1000\n")
+                with self.assertRaises((http.client.IncompleteRead, ConnectionError)):  # the daemon hangs up
+                    answer.read()
+            self.session.run("import os; os.truncate('big', 64 << 20)")
 
     def test_an_upload_may_come_in_chunks(self):
         pieces = [b"x" * 1000, b"y" * 100_000, b"z"]
