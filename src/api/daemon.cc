@@ -245,7 +245,7 @@ void Daemon::refuse_what_waits(const LiveRun& run) {
   session->refuse_queued(make_error(ErrorCode::disconnected, "its key was revoked before it could run"));
 }
 
-void Daemon::store_session(const Session& session, std::string_view state) {
+void Daemon::store_session(Session& session, std::string_view state) {
   const auto& how = session.settings();
   boost::json::object labels;
   for (const auto& [name, value] : how.labels) labels[name] = value;
@@ -253,6 +253,7 @@ void Daemon::store_session(const Session& session, std::string_view state) {
   for (const auto& [name, value] : how.environment) environment[name] = clean_utf8(value);
   const boost::json::object options{
       {"limits", limits_object(how.limits)}, {"env", std::move(environment)}, {"unsaved", !session.saved()}};
+  const std::int64_t used_ns = session.in_use_until_ns();
   const StoredSession stored{.id = how.id,
                              .key_id = how.key_id,
                              .name = how.name,
@@ -262,14 +263,15 @@ void Daemon::store_session(const Session& session, std::string_view state) {
                              .options = json_text(options),
                              .state = std::string(state),
                              .created_ns = session.created_ns,
-                             .last_used_ns = session.last_used_ns,
+                             .last_used_ns = used_ns,
                              .ttl_s = how.ttl.count(),
                              .max_age_s = how.max_age.count(),
                              .persist = how.persist,
                              .execution_count = session.execution_count};
   if (auto saved = stores.sessions.save(stored); !saved) {
-    log::error("session not stored", {{"session", how.id}, {"error", saved.error().message}});
+    return log::error("session not stored", {{"session", how.id}, {"error", saved.error().message}});
   }
+  session.stored_use_ns = used_ns;
 }
 
 // Runs that were under way are marked; sessions that keep their files are there again, without a sandbox until somebody
@@ -309,7 +311,7 @@ void Daemon::restore() {
     }
     auto session = hub.add_session(std::move(how));
     session->created_ns = stored.created_ns;
-    session->last_used_ns = stored.last_used_ns;
+    session->last_used_ns = session->stored_use_ns = stored.last_used_ns;
     session->execution_count = stored.execution_count;
     if (options.is_object() && options.get_object().contains("unsaved") &&
         options.get_object().at("unsaved") == boost::json::value(true)) {
@@ -334,7 +336,7 @@ net::awaitable<void> Daemon::tend() {
 // One small step of what nobody waits for; false when there is nothing more to do. Whoever is to be answered waits
 // meanwhile.
 bool Daemon::tidy() {
-  if (note_long_runs()) return true;
+  if (note_long_runs() || note_uses()) return true;
   const auto flushed = stores.runs.flush_some();
   if (!flushed) log::error("results stay in the journal", {{"error", flushed.error().message}});
   if (flushed.value_or(false)) return true;
@@ -365,13 +367,36 @@ bool Daemon::note_long_runs() {
   return !runs.empty();
 }
 
+// A session that is only asked about, or whose run goes on and on, is not stored otherwise, and would have expired for
+// the next daemon if we are killed. What is stored is not much older than the truth; a session that is used all the
+// time costs one small write in that time, and all together one transaction. True when there are more.
+bool Daemon::note_uses() {
+  constexpr std::int64_t kOldest = 2 * kSecond;
+  constexpr std::size_t kMostAtOnce = 100;
+  std::vector<SessionUse> uses;
+  std::vector<Session*> used;
+  hub.for_each_session([&](Session& session) {
+    const std::int64_t used_ns = session.in_use_until_ns();
+    if (used_ns - session.stored_use_ns < kOldest || used.size() == kMostAtOnce) return;
+    uses.push_back({.id = session.settings().id, .last_used_ns = used_ns});
+    used.push_back(&session);
+  });
+  if (used.empty()) return false;
+  if (auto noted = stores.sessions.note_uses(uses); !noted) {
+    log::error("uses of sessions not stored", {{"first", uses.front().id}, {"error", noted.error().message}});
+    return false;
+  }
+  for (std::size_t i = 0; i < used.size(); ++i) used[i]->stored_use_ns = uses[i].last_used_ns;
+  return used.size() == kMostAtOnce;
+}
+
 // Whoever asks for a session that a restart ended is told so, until it would have expired anyway.
 void Daemon::forget_lost_sessions(std::int64_t now_ns) {
   const auto stored = stores.sessions.all();
   if (!stored) return;
   for (const auto& session : *stored) {
-    const bool expired = session.last_used_ns + session.ttl_s * kSecond < now_ns;
-    if (expired && !hub.find_session(session.id, session.key_id)) std::ignore = stores.sessions.remove(session.id);
+    if (session.expires_ns() < now_ns && !hub.find_session(session.id, session.key_id))
+      std::ignore = stores.sessions.remove(session.id);
   }
 }
 

@@ -72,7 +72,7 @@ class Daemon {
   void note_begun(LiveRun& run) { note_begun(std::array{&run}); }
 
   void restore();  // what the last daemon left
-  void store_session(const Session& session, std::string_view state);
+  void store_session(Session& session, std::string_view state);
   net::awaitable<void> tend();  // forgets what is old, keeps the database short
   // What happened to whom, for the operator.
   void audit(const std::string& key_id, std::string_view action, const std::string& target,
@@ -107,6 +107,7 @@ class Daemon {
   void charge(Session& session, std::uint64_t cpu_us);
   bool tidy();
   bool note_long_runs();
+  bool note_uses();
   void forget_lost_sessions(std::int64_t now_ns);
   void note_denied_calls(const StoredRun& run, const std::string& first);
   void tidy_audit();

@@ -88,23 +88,64 @@ net::awaitable<Handled> create_session(Request& request) {
   co_return Handled{};
 }
 
-net::awaitable<Handled> list_sessions(Request& request) {
-  HUTCH_API_CHECK(request.only({"label", "limit"}));
-  HUTCH_API_TRY(const auto limit, request.number("limit", 100, 1'000));
-  std::string name;
+namespace {
+
+// Which of its sessions a client wants to see.
+struct SessionFilter {
+  std::string label;  // empty: all
   std::string value;
-  if (const auto* label = request.find("label")) {
-    const std::size_t equals = label->find('=');
-    if (equals == std::string::npos) co_return std::unexpected(bad_request("label must be NAME=VALUE"));
-    name = label->substr(0, equals);
-    value = label->substr(equals + 1);
+  std::string state;  // empty: all
+
+  static Api<SessionFilter> from(const Request& request) {
+    SessionFilter filter;
+    if (const auto* label = request.find("label")) {
+      const std::size_t equals = label->find('=');
+      if (equals == std::string::npos) return std::unexpected(bad_request("label must be NAME=VALUE"));
+      filter.label = label->substr(0, equals);
+      filter.value = label->substr(equals + 1);
+    }
+    if (const auto* state = request.find("state")) {
+      if (std::ranges::find(kStates, *state) == std::end(kStates)) {
+        return std::unexpected(bad_request("state must be ready, busy, files_kept or lost"));
+      }
+      filter.state = *state;
+    }
+    return filter;
   }
+
+  [[nodiscard]] bool matches(const json::object& session) const {
+    if (!state.empty() && session.at("state").as_string() != state) return false;
+    if (label.empty()) return true;
+    const auto* found = session.at("labels").as_object().if_contains(label);
+    return found != nullptr && found->is_string() && found->as_string() == value;
+  }
+
+  static constexpr std::string_view kStates[] = {"ready", "busy", "files_kept", "lost"};
+};
+
+}  // namespace
+
+// Those that a restart ended, too: as `lost`, until they would have expired.
+net::awaitable<Handled> list_sessions(Request& request) {
+  HUTCH_API_CHECK(request.only({"label", "state", "limit"}));
+  HUTCH_API_TRY(const auto limit, request.number("limit", 100, 1'000));
+  HUTCH_API_TRY(const auto filter, SessionFilter::from(request));
+  Daemon& daemon = request.daemon;
+  const auto& key_id = request.caller.key.id;
+  const auto stored = daemon.stores.sessions.list(key_id);
+  if (!stored) co_return std::unexpected(ApiError{.message = "The sessions cannot be read."});
+  std::vector<std::pair<std::int64_t, json::object>> found;  // by creation
+  for (const auto& session : daemon.hub.sessions_of(key_id)) {
+    found.emplace_back(session->created_ns, session_object(*session));
+  }
+  for (const auto& session : *stored) {
+    if (!daemon.hub.find_session(session.id, key_id)) found.emplace_back(session.created_ns, session_object(session));
+  }
+  std::erase_if(found, [&](const auto& one) { return !filter.matches(one.second); });
+  std::ranges::sort(found, std::greater{}, [](const auto& one) { return one.first; });
   json::array sessions;
-  for (const auto& session : request.daemon.hub.sessions_of(request.caller.key.id)) {
-    const auto& labels = session->settings().labels;
-    const auto found = labels.find(name);
-    if (!name.empty() && (found == labels.end() || found->second != value)) continue;
-    if (sessions.size() < limit) sessions.push_back(session_object(*session));
+  for (auto& [created_ns, session] : found) {
+    if (sessions.size() < limit) sessions.push_back(std::move(session));
   }
   co_await request.exchange.answer({.body = json_text(json::object{{"sessions", std::move(sessions)}})});
   co_return Handled{};

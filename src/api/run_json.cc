@@ -336,8 +336,6 @@ json::object session_object(const StoredSession& session) {
   boost::system::error_code failed;
   auto labels = json::parse(session.labels, failed);
   auto options = json::parse(session.options, failed);
-  const std::int64_t expires = std::min(session.last_used_ns + session.ttl_s * 1'000'000'000,
-                                        session.created_ns + session.max_age_s * 1'000'000'000);
   return {{"id", session.id},
           {"name", or_null(session.name)},
           {"labels", labels.is_object() ? labels : json::value(json::object{})},
@@ -346,7 +344,7 @@ json::object session_object(const StoredSession& session) {
           {"state", session.state},
           {"created_at", timestamp(session.created_ns)},
           {"last_used_at", timestamp(session.last_used_ns)},
-          {"expires_at", timestamp(expires)},
+          {"expires_at", timestamp(session.expires_ns())},
           {"ttl", session.ttl_s},
           {"max_age", session.max_age_s},
           {"persist", session.persist},

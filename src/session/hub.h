@@ -47,6 +47,11 @@ class Hub {
     for (const auto& [id, run] : runs_) visit(*run);
   }
 
+  template <class Visit>
+  void for_each_session(Visit visit) {
+    for (const auto& [id, session] : sessions_) visit(*session);
+  }
+
   std::shared_ptr<Session> add_session(SessionSettings settings);  // not yet open
   [[nodiscard]] std::shared_ptr<Session> find_session(std::string_view id, std::string_view key_id) const;
   [[nodiscard]] std::vector<std::shared_ptr<Session>> sessions_of(std::string_view key_id) const;

@@ -73,6 +73,10 @@ class Session final : public RunSink, public std::enable_shared_from_this<Sessio
   void refuse_queued(const Error& why);  // what waits for the current run never begins
   void warn_of_expiry();                 // once, until it is used again
   void touch() { last_used_ns = system_now_ns(); }
+  // One that is at work is in use all the time.
+  [[nodiscard]] std::int64_t in_use_until_ns() const {
+    return state() == SessionState::busy ? system_now_ns() : last_used_ns;
+  }
   [[nodiscard]] SessionState state() const;
   [[nodiscard]] std::optional<std::uint64_t> peak_memory() const;  // of the sandbox, so far
   [[nodiscard]] bool has_sandbox() const { return sandbox_ != 0; }
@@ -88,6 +92,7 @@ class Session final : public RunSink, public std::enable_shared_from_this<Sessio
 
   std::int64_t created_ns = system_now_ns();
   std::int64_t last_used_ns = created_ns;
+  std::int64_t stored_use_ns = created_ns;  // what the next daemon would take for it
   std::uint32_t execution_count = 0;
   std::function<void(Session&)> on_changed;  // stores what must survive a restart of the daemon
   std::function<void(Session&, std::uint64_t cpu_us)> on_cpu_used;

@@ -48,8 +48,8 @@ Result<SessionStore> SessionStore::open(Database& database) {
                                           " FROM session WHERE key_id = ?1 ORDER BY created_ns DESC, id DESC"));
   HUTCH_TRY(store.all_, database.prepare("SELECT " HUTCH_SESSION_COLUMNS " FROM session ORDER BY created_ns, id"));
   HUTCH_TRY(store.remove_, database.prepare("DELETE FROM session WHERE id = ?1"));
-  HUTCH_TRY(store.touch_,
-            database.prepare("UPDATE session SET last_used_ns = ?2, execution_count = ?3, state = ?4 WHERE id = ?1"));
+  HUTCH_TRY(store.note_use_, database.prepare("UPDATE session SET last_used_ns = ?2 WHERE id = ?1"));
+  store.database_ = &database;
   return store;
 }
 
@@ -85,11 +85,10 @@ Result<void> SessionStore::remove(std::string_view id) {
   return {};
 }
 
-Result<void> SessionStore::touch(std::string_view id, std::int64_t last_used_ns, std::uint32_t execution_count,
-                                 std::string_view state) {
-  HUTCH_TRY(const auto changed, touch_.run(id, last_used_ns, execution_count, state));
-  if (changed == 0) return no_such_session(id);
-  return {};
+Result<void> SessionStore::note_uses(std::span<const SessionUse> uses) {
+  HUTCH_TRY(auto transaction, database_->begin());
+  for (const auto& use : uses) HUTCH_TRY(note_use_.run(use.id, use.last_used_ns));
+  return transaction.commit();
 }
 
 }  // namespace hutch

@@ -2,8 +2,10 @@
 // understands.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -28,6 +30,15 @@ struct StoredSession {
   std::int64_t max_age_s = 0;
   bool persist = false;
   std::uint32_t execution_count = 0;
+
+  [[nodiscard]] std::int64_t expires_ns() const {
+    return std::min(last_used_ns + ttl_s * 1'000'000'000, created_ns + max_age_s * 1'000'000'000);
+  }
+};
+
+struct SessionUse {
+  std::string id;
+  std::int64_t last_used_ns = 0;
 };
 
 // Its Database outlives it.
@@ -40,8 +51,7 @@ class SessionStore {
   Result<std::vector<StoredSession>> list(std::string_view key_id);                        // newest first
   Result<std::vector<StoredSession>> all();  // for the start of the daemon
   Result<void> remove(std::string_view id);
-  Result<void> touch(std::string_view id, std::int64_t last_used_ns, std::uint32_t execution_count,
-                     std::string_view state);
+  Result<void> note_uses(std::span<const SessionUse> uses);  // of those that are stored; in one transaction
 
  private:
   SessionStore() = default;
@@ -51,7 +61,8 @@ class SessionStore {
   Statement list_;
   Statement all_;
   Statement remove_;
-  Statement touch_;
+  Statement note_use_;
+  Database* database_ = nullptr;
 };
 
 }  // namespace hutch

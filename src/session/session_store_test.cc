@@ -90,19 +90,26 @@ TEST_F(SessionStoreTest, ListsNewestFirst) {
   EXPECT_EQ(store_.all().value().size(), 4U);
 }
 
-TEST_F(SessionStoreTest, ATouchChangesOnlyWhatUseChanges) {
-  ASSERT_TRUE(store_.save(session("ses_1")));
-  ASSERT_TRUE(store_.save(session("ses_2")));
-  ASSERT_TRUE(store_.touch("ses_1", 900, 8, "busy"));
+TEST_F(SessionStoreTest, AUseChangesOnlyWhenItWasUsed) {
+  for (const char* id : {"ses_1", "ses_2", "ses_3"}) ASSERT_TRUE(store_.save(session(id)));
+  const SessionUse uses[] = {
+      {.id = "ses_1", .last_used_ns = 900}, {.id = "ses_0"}, {.id = "ses_3", .last_used_ns = 800}};
+  ASSERT_TRUE(store_.note_uses(uses)) << "one that is not stored is left alone";
   const auto found = store_.get("ses_1", "key_a").value();
   EXPECT_EQ(found->last_used_ns, 900);
-  EXPECT_EQ(found->execution_count, 8U);
-  EXPECT_EQ(found->state, "busy");
+  EXPECT_EQ(found->execution_count, 3U);
+  EXPECT_EQ(found->state, "ready");
   EXPECT_EQ(found->name, "work");
-  EXPECT_EQ(store_.get("ses_2", "key_a").value()->state, "ready");
-  const auto unknown = store_.touch("ses_unknown", 1, 1, "busy");
-  ASSERT_FALSE(unknown);
-  EXPECT_EQ(unknown.error().code, ErrorCode::not_found);
+  EXPECT_EQ(store_.get("ses_2", "key_a").value()->last_used_ns, 100);
+  EXPECT_EQ(store_.get("ses_3", "key_a").value()->last_used_ns, 800);
+  EXPECT_EQ(store_.all().value().size(), 3U);
+}
+
+TEST_F(SessionStoreTest, ExpiresAfterItsLastUseOrItsLongestAge) {
+  StoredSession stored = session("ses_1");
+  EXPECT_EQ(stored.expires_ns(), 100 + 3'600'000'000'000);
+  stored.last_used_ns += stored.max_age_s * 1'000'000'000;
+  EXPECT_EQ(stored.expires_ns(), 100 + 86'400'000'000'000);
 }
 
 TEST_F(SessionStoreTest, WhatIsRemovedIsGone) {

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import contextlib
+import datetime
 import io
 import json
 import os
@@ -86,6 +87,53 @@ class Death(Restart):
         api.delete(kept.at)
         self.assertEqual(self.server.stop(), 0)
         self.assertEqual(self.restart().call("GET", kept.at).status, 404)
+
+    def test_sessions_that_are_lost_are_listed_until_they_are_deleted(self):
+        lost = [self.client.session(labels={"a": "b"}), self.client.session(name="second")]
+        kept = self.client.session(persist=True)
+        lost.append(self.client.session())
+        self.server.kill()
+        api = self.restart()
+        with api.session(labels={"a": "b"}) as new:
+            def listed(query: str = "") -> list[tuple[str, str]]:
+                return [(one["id"], one["state"]) for one in api.get("/v1/sessions" + query).json["sessions"]]
+
+            gone = [(session.id, "lost") for session in lost]
+            self.assertEqual(listed(), [(new.id, "ready"), gone[2], (kept.id, "files_kept"), gone[1], gone[0]])
+            self.assertEqual(listed("?limit=3"), listed()[:3])
+            self.assertEqual(listed("?state=lost"), gone[::-1])
+            self.assertEqual(listed("?state=files_kept"), [(kept.id, "files_kept")])
+            self.assertEqual(listed("?label=a%3Db"), [(new.id, "ready"), gone[0]])
+            self.assertEqual(listed("?label=a%3Db&state=lost"), gone[:1])
+            self.assertEqual(api.get("/v1/sessions?state=gone", 400).error["code"], "bad_arguments")
+            self.assertEqual(api.get("/v1/sessions?state=lost&limit=1").json["sessions"], [api.get(lost[2].at).json])
+            api.delete(lost[2].at)
+            self.assertEqual(listed("?state=lost"), gone[1::-1])
+            other = self.server.new_client("other")
+            self.assertEqual(other.get("/v1/sessions").json["sessions"], [])
+
+    def last_uses(self) -> dict[str, int]:
+        path = os.path.join(self.server.data, "hutch.db")
+        with contextlib.closing(sqlite3.connect(path)) as database:
+            return dict(database.execute("SELECT id, last_used_ns FROM session"))
+
+    def test_the_time_of_last_use_survives_whoever_kills_the_daemon(self):
+        asked, busy, idle = (self.client.session(persist=True, ttl=7200) for _ in range(3))
+        self.assertEqual(self.server.stop(), 0)
+        with contextlib.closing(sqlite3.connect(os.path.join(self.server.data, "hutch.db"))) as database, database:
+            database.execute("UPDATE session SET last_used_ns = last_used_ns - 3600000000000")
+        api = asked.client = busy.client = idle.client = self.restart()
+        began = time.time_ns()
+        api.put(asked.file("f"), b"x", 201)
+        busy.run("import time; time.sleep(60)", expect=202, wait_ms=0)
+        self.assertTrue(support.settle(lambda: min(map(self.last_uses().get, (asked.id, busy.id))) >= began))
+        later = self.last_uses()[busy.id]
+        self.assertTrue(support.settle(lambda: self.last_uses()[busy.id] > later), "it goes on being used")
+        self.server.kill()
+        asked.client = busy.client = idle.client = self.restart()
+        for session, hours in (asked, 2), (busy, 2), (idle, 1):
+            expires = datetime.datetime.fromisoformat(session.show()["expires_at"]).timestamp()
+            self.assertAlmostEqual(expires, began / 1e9 + hours * 3600, delta=60)
 
     def saved(self) -> list[str]:
         return os.listdir(os.path.join(self.server.data, "sessions"))
