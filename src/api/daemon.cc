@@ -8,6 +8,7 @@
 #include "api/json_text.h"
 #include "api/routes.h"
 #include "api/run_json.h"
+#include "base/id.h"
 #include "base/log.h"
 #include "base/utf8.h"
 
@@ -36,6 +37,22 @@ bool is_address(std::string_view host) {
   return !failed;
 }
 
+// Only what looks like an id of ours: the rest of an address is a stranger's text.
+void note_names(HttpExchange& exchange, const std::vector<std::string>& parameters) {
+  for (const auto& name : parameters) {
+    if (is_id(name, "ses")) exchange.session_id = name;
+    if (is_id(name, "exe")) exchange.run_id = name;
+  }
+}
+
+void log_failure(const HttpExchange& exchange, std::string_view what, std::string error) {
+  log::error(what, {{"request", exchange.request_id},
+                    {"key", exchange.key_id},
+                    {"session", exchange.session_id},
+                    {"run", exchange.run_id},
+                    {"error", std::move(error)}});
+}
+
 bool is_own_fault(const LiveRun& run) {
   return run.failure() && run.failure()->error.code != ErrorCode::disconnected &&
          run.failure()->retry_after.count() == 0;
@@ -60,23 +77,24 @@ Daemon::Daemon(const ServeSettings& how, Engine& engine_, Stores& stores_, std::
   };
   hub.on_cpu_used = [this](Session& session, std::uint64_t cpu_us) { charge(session, cpu_us); };
   hub.on_session_ended = [this](Session& session, std::string_view reason) {
-    log::info("session ended", {{"session", session.settings().id}, {"reason", std::string(reason)}});
+    log::info(
+        "session ended",
+        {{"key", session.settings().key_id}, {"session", session.settings().id}, {"reason", std::string(reason)}});
     edits.erase(session.settings().id);
     audit(session.settings().key_id, "session_ended", session.settings().id, std::string(reason));
     if (auto removed = stores.sessions.remove(session.settings().id); !removed) {
-      log::error("session not removed", {{"error", removed.error().message}});
+      log::error("session not removed", {{"session", session.settings().id}, {"error", removed.error().message}});
     }
   };
 }
 
 net::awaitable<void> Daemon::handle(HttpExchange& exchange) {
   const auto begin = Clock::now();
-  std::string key_id;
   Handled handled;
   try {
-    handled = co_await dispatch(exchange, key_id);
+    handled = co_await dispatch(exchange);
   } catch (const std::exception& failure) {  // a bug of ours, which must not cost a client its answer
-    log::error("request threw", {{"request", exchange.request_id}, {"error", failure.what()}});
+    log_failure(exchange, "request threw", failure.what());
     if (exchange.answered()) throw;  // half an answer: hanging up is all that can be said
     handled = std::unexpected(ApiError{.message = "The daemon failed to answer this; its log has the reason.",
                                        .hint = "Report it with the request id."});
@@ -84,21 +102,16 @@ net::awaitable<void> Daemon::handle(HttpExchange& exchange) {
   exchange.body_share.reset();  // nothing is left of the body
   if (!handled) {
     const unsigned failed = handled.error().status;
-    if (failed == 500) {
-      log::error("request failed", {{"request", exchange.request_id}, {"error", handled.error().message}});
-    }
+    if (failed == 500) log_failure(exchange, "request failed", handled.error().message);
     const bool of_a_file = handled.error().category == "file_error";
-    if (failed == 401 || (failed == 403 && !of_a_file)) note_refusal(exchange, key_id, handled.error().code);
+    if (failed == 401 || (failed == 403 && !of_a_file)) note_refusal(exchange, handled.error().code);
     if (!exchange.answered()) co_await exchange.answer(to_answer(handled.error(), exchange.request_id));
   }
   const unsigned status = exchange.status;
   const auto us = std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - begin).count();
   ++metrics.answers_by_status[status];
   metrics.request_seconds.add(static_cast<double>(us) / 1e6);
-  if (status == 401 || status == 403 || status == 421) {
-    log::warning("request refused",
-                 {{"request", exchange.request_id}, {"status", std::to_string(status)}, {"key", key_id}});
-  }
+  if (status >= 400 && status != 500) log_refusal(exchange, handled ? "" : handled.error().code);
 }
 
 Handled Daemon::check_origin(const HttpRequest& request) const {
@@ -130,7 +143,7 @@ Handled Daemon::check_origin(const HttpRequest& request) const {
   return {};
 }
 
-net::awaitable<Handled> Daemon::dispatch(HttpExchange& exchange, std::string& key_id) {
+net::awaitable<Handled> Daemon::dispatch(HttpExchange& exchange) {
   const auto& asked = exchange.request();
   HUTCH_API_CHECK(check_origin(asked));
   if (const auto origin = asked.header("origin"); !origin.empty()) {
@@ -156,8 +169,8 @@ net::awaitable<Handled> Daemon::dispatch(HttpExchange& exchange, std::string& ke
          .content_type = "",
          .headers = {{"Access-Control-Allow-Methods", "GET, HEAD, POST, PUT, PATCH, DELETE"},
                      {"Access-Control-Allow-Headers",
-                      "Authorization, Content-Type, X-API-Key, Last-Event-ID, Mcp-Session-Id, MCP-Protocol-Version, "
-                      "Mcp-Method, Mcp-Name"},
+                      "Authorization, Content-Type, X-API-Key, Last-Event-ID, X-Request-Id, Mcp-Session-Id, "
+                      "MCP-Protocol-Version, Mcp-Method, Mcp-Name"},
                      {"Access-Control-Max-Age", "600"}}});
     co_return Handled{};
   }
@@ -176,11 +189,12 @@ net::awaitable<Handled> Daemon::dispatch(HttpExchange& exchange, std::string& ke
                                        .message = "There is nothing at this address.",
                                        .hint = "GET /v1/openapi.json describes every address."});
   }
+  note_names(exchange, found.parameters);
   Request request{.daemon = *this, .exchange = exchange, .parameters = std::move(found.parameters)};
   if (found.route->scope != Scope::none) {
     HUTCH_API_TRY(request.caller, authenticate(exchange));
-    key_id = request.caller.key.id;
-    exchange.key_id = key_id;
+    request.caller.request_id = exchange.request_id;
+    exchange.key_id = request.caller.key.id;
     exchange.still_known = [this, key = request.caller.key] { return still_opens(key); };
     if (!has_scope(request.caller, found.route->scope)) {
       co_return std::unexpected(
@@ -205,7 +219,10 @@ void Daemon::store_run(LiveRun& run) {
   ++metrics.runs_by_status[status];
   if (is_own_fault(run)) {
     ++metrics.own_failures;
-    log::error("run failed", {{"run", run.identity().id}, {"error", run.failure()->error.message}});
+    log::error("run failed", {{"request", run.identity().request_id},
+                              {"session", run.identity().session_id},
+                              {"run", run.identity().id},
+                              {"error", run.failure()->error.message}});
   }
   StoredRun stored{.id = run.identity().id,
                    .key_id = run.identity().key_id,
@@ -233,7 +250,10 @@ void Daemon::store_run(LiveRun& run) {
   }
   run.stored = true;
   if (auto done = stores.runs.finish(stored, settings.price_per_cpu_second); !done) {
-    log::error("result not stored", {{"run", stored.id}, {"error", done.error().message}});
+    log::error("result not stored", {{"request", run.identity().request_id},
+                                     {"session", stored.session_id},
+                                     {"run", stored.id},
+                                     {"error", done.error().message}});
   }
 }
 
@@ -414,7 +434,11 @@ void Daemon::note_begun(std::span<LiveRun* const> runs) {
   }
   if (begun.empty()) return;
   if (auto kept = stores.runs.begin(begun); !kept) {
-    log::error("runs not stored", {{"first", begun.front().id}, {"error", kept.error().message}});
+    const auto& first = runs.front()->identity();
+    log::error("runs not stored", {{"request", first.request_id},
+                                   {"session", first.session_id},
+                                   {"run", first.id},
+                                   {"error", kept.error().message}});
   }
 }
 

@@ -43,6 +43,7 @@ struct Stores {
 // Who asks, as found by its key.
 struct Caller {
   Key key;
+  std::string request_id;  // for the log; empty: no HTTP
 };
 
 // The user of this machine who started us.
@@ -101,7 +102,7 @@ class Daemon {
   bool still_opens(const Key& key);
   Result<std::optional<Key>> look_up(const std::string& key_id);
   Handled check_origin(const HttpRequest& request) const;
-  net::awaitable<Handled> dispatch(HttpExchange& exchange, std::string& key_id);
+  net::awaitable<Handled> dispatch(HttpExchange& exchange);
   void store_run(LiveRun& run);
   void refuse_what_waits(const LiveRun& run);
   void charge(Session& session, std::uint64_t cpu_us);
@@ -111,13 +112,14 @@ class Daemon {
   void forget_lost_sessions(std::int64_t now_ns);
   void note_denied_calls(const StoredRun& run, const std::string& first);
   void tidy_audit();
-  void note_refusal(const HttpExchange& exchange, const std::string& key_id, const std::string& code);
+  void note_refusal(const HttpExchange& exchange, const std::string& code);
+  void log_refusal(const HttpExchange& exchange, const std::string& code);
   void remove_run_files(const std::string& id) const;
 
   std::map<std::string, std::deque<Clock::time_point>> recent_runs_;  // of the last minute, by key
   Clock::time_point next_cleaning_ = Clock::now();
   Clock::time_point next_complaint_ = Clock::now();  // about keys that cannot be read
-  std::size_t refusals_ = 0;                         // since the last cleaning
+  std::size_t refusals_ = 0, logged_refusals_ = 0;   // since the last cleaning
   AuditQuota denied_runs_{10};                       // of each key
   bool stopping_ = false;
 };

@@ -64,7 +64,7 @@ Api<Caller> Daemon::authenticate(const HttpExchange& exchange) {
   if (presented.empty()) return std::unexpected(unauthorized("missing_token", "A key is needed."));
   auto key = stores.keys.find(presented);
   if (!key) {
-    log::error("keys cannot be read", {{"error", key.error().message}});
+    log::error("keys cannot be read", {{"request", exchange.request_id}, {"error", key.error().message}});
     return std::unexpected(ApiError{.message = "The keys cannot be read."});
   }
   if (!*key) return std::unexpected(unauthorized("bad_token", "That key is not known, or was revoked."));
@@ -75,7 +75,7 @@ Api<Caller> Daemon::authenticate(const HttpExchange& exchange) {
 Result<std::optional<Key>> Daemon::look_up(const std::string& key_id) {
   auto key = stores.keys.get(key_id);
   if (!key && Clock::now() >= next_complaint_) {
-    log::error("keys cannot be read", {{"error", key.error().message}});
+    log::error("keys cannot be read", {{"key", key_id}, {"error", key.error().message}});
     next_complaint_ = Clock::now() + kComplaintPause;
   }
   return key;
@@ -145,14 +145,14 @@ void Daemon::charge(Session& session, std::uint64_t cpu_us) {
   const auto& id = session.settings().key_id;
   const double price = settings.price_per_cpu_second;
   if (auto kept = stores.runs.charge(id, usage_month(system_now_ns()), cpu_us, price); !kept) {
-    log::error("usage not stored", {{"session", session.settings().id}, {"error", kept.error().message}});
+    log::error("usage not stored", {{"key", id}, {"session", session.settings().id}, {"error", kept.error().message}});
   }
   metrics.cpu_seconds_by_key[id] += static_cast<double>(cpu_us) / 1e6;
   metrics.cost_by_key[id] += static_cast<double>(cpu_us) / 1e6 * price;
   if (id == kLocalKey) return;
   const auto key = look_up(id);
   if (!key || (*key && budget_used(**key) < 1)) return;
-  log::info("session stopped between runs", {{"session", session.settings().id}, {"key", id}});
+  log::info("session stopped between runs", {{"key", id}, {"session", session.settings().id}});
   session.stop_between_runs();
 }
 

@@ -136,11 +136,12 @@ ApiError not_configured() {
 
 // A key in the environment is for its owner's own questions; who answers those of every key is said in so many words.
 // What is wrong with that may name files of the host: it is for the log.
-Api<ModelSettings> offered_model(const ServeSettings& settings) {
+Api<ModelSettings> offered_model(const Request& request) {
+  const ServeSettings& settings = request.daemon.settings;
   if (settings.agent_model.empty() && settings.agent_key_file.empty()) return std::unexpected(not_configured());
   auto model = find_model(settings);
   if (model) return std::move(*model);
-  log::error("no model for agents", {{"error", model.error().message}});
+  log::error("no model for agents", {{"request", request.exchange.request_id}, {"error", model.error().message}});
   return std::unexpected(not_configured());
 }
 
@@ -159,7 +160,7 @@ net::awaitable<Api<AgentAsked>> read_question(Request& request, ModelSettings& m
 net::awaitable<Handled> post_agent(Request& request) {
   Daemon& daemon = request.daemon;
   HUTCH_API_CHECK(request.only({}));
-  HUTCH_API_TRY(auto model, offered_model(daemon.settings));
+  HUTCH_API_TRY(auto model, offered_model(request));
   HUTCH_API_TRY(auto asked, co_await read_question(request, model));
   HUTCH_API_CHECK(daemon.may_run(request.caller));
   daemon.audit(request.caller.key.id, "agent_asked", "");
@@ -174,11 +175,12 @@ net::awaitable<Handled> post_agent(Request& request) {
       daemon.engine.executor(),
       [](Daemon& at, Caller caller, ModelSettings how, AgentAsked what,
          std::shared_ptr<Work> shared) -> net::awaitable<void> {
+        const std::string request_id = caller.request_id;
         try {
           shared->outcome = co_await run_agent(at, std::move(caller), std::move(how), std::move(what), shared->events,
                                                shared->cancellation);
         } catch (const std::exception& error) {  // whoever waits for it is to hear of an end
-          log::error("agent lost", {{"error", error.what()}});
+          log::error("agent lost", {{"request", request_id}, {"error", error.what()}});
           shared->outcome = std::unexpected(lost());
         }
         shared->events.news.set();

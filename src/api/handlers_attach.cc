@@ -109,6 +109,7 @@ std::optional<std::string> obey(Request& request, Session& session, const json::
   auto asked = read_cell(body, request.daemon.settings);
   if (!asked) return refusal(request, id, asked.error());
   if (auto allowed = request.daemon.may_run(request.caller); !allowed) return refusal(request, id, allowed.error());
+  asked->task.request_id = request.exchange.request_id;
   auto run = request.daemon.hub.run_in(session, std::move(asked->task));
   if (!run) return refusal(request, id, from_error(run.error()));
   return json_text(json::object{{"type", "accepted"}, {"id", id}, {"run", (*run)->identity().id}});

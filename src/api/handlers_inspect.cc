@@ -36,12 +36,13 @@ ApiError no_answer(std::string_view message) {
 // For an interpreter. The engine says when to try again; one that is there and does something else does not know.
 bool is_no_room(const Error& error) { return error.code == ErrorCode::limit && !error.hint.empty(); }
 
-ApiError not_asked(const Daemon& daemon, const Session& session, const Error& error) {
-  if (session.state() == SessionState::ended) return session_over(daemon);
+ApiError not_asked(const Request& request, const Session& session, const Error& error) {
+  if (session.state() == SessionState::ended) return session_over(request.daemon);
   if (is_no_room(error)) return from_error(error);
   if (error.code == ErrorCode::limit || error.code == ErrorCode::disconnected) return busy(error);
   if (error.code == ErrorCode::timed_out) return no_answer("it took too long");
-  log::error("session could not be asked", {{"session", session.settings().id}, {"error", error.message}});
+  log::error("session could not be asked",
+             {{"request", request.exchange.request_id}, {"session", session.settings().id}, {"error", error.message}});
   return from_error(error);
 }
 
@@ -49,7 +50,7 @@ net::awaitable<Api<json::object>> ask(Request& request, wire::Ask question) {
   HUTCH_API_TRY(const auto session, find_session(request));
   HUTCH_API_CHECK(request.daemon.may_spend(request.caller));  // objects of the program answer
   const auto answer = co_await session->ask(std::move(question));
-  if (!answer) co_return std::unexpected(not_asked(request.daemon, *session, answer.error()));
+  if (!answer) co_return std::unexpected(not_asked(request, *session, answer.error()));
   json::parse_options options;
   options.max_depth = kMostDepth;
   boost::system::error_code failed;

@@ -94,7 +94,8 @@ net::awaitable<Handled> run_cells(Request& request, Session& session, NotebookRu
     if (run.cells_run() > 0) {
       HUTCH_API_CHECK(may_go_on(request));
     }
-    auto cell = daemon.hub.run_in(session, {.what = {.code = std::move(*source)}, .timeout = timeout});
+    auto cell = daemon.hub.run_in(
+        session, {.what = {.code = std::move(*source)}, .timeout = timeout, .request_id = request.exchange.request_id});
     if (!cell) co_return std::unexpected(from_error(cell.error()));
     co_await (*cell)->wait_finished(Clock::now() + kLongestCell);
     for (const auto& event : (*cell)->output()) run.add(event);

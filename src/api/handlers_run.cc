@@ -109,7 +109,8 @@ net::awaitable<bool> answer_from_cache(Request& request, const std::string& dige
                    .record = json_text(record),
                    .events = (*cached)->events};
   if (auto kept = daemon.stores.runs.finish(stored, 0); !kept) {
-    log::error("cached result not stored", {{"run", id}, {"error", kept.error().message}});
+    log::error("cached result not stored",
+               {{"request", request.exchange.request_id}, {"run", id}, {"error", kept.error().message}});
   }
   ++daemon.metrics.cache_hits;
   co_await request.exchange.answer({.body = with_field(stored.record, "events", stored.events)});
@@ -198,6 +199,7 @@ net::awaitable<Handled> post_run(Request& request) {
   HUTCH_API_CHECK(request.only({}));
   HUTCH_API_TRY(auto asked, co_await read_run(request));
   asked.what.kept = std::move(request.exchange.body_share);  // of the body files and input are left
+  asked.what.request_id = request.exchange.request_id;
   HUTCH_API_CHECK(daemon.may_run(request.caller));
   std::string digest;
   const auto format = parse_accept(request.exchange.request().header("accept"));
@@ -212,7 +214,9 @@ net::awaitable<Handled> post_run(Request& request) {
       if (!live.record() || live.record()->status != wire::Status::ok || !live.record()->denials.empty()) return;
       const auto kept = daemon.stores.cache.insert(
           key, digest, {.record = live.rendered, .events = live.rendered_events, .created_ns = live.finished_ns});
-      if (!kept) log::error("result not cached", {{"error", kept.error().message}});
+      if (kept) return;
+      const auto& of = live.identity();
+      log::error("result not cached", {{"request", of.request_id}, {"run", of.id}, {"error", kept.error().message}});
     };
   }
   co_return co_await answer_run(request, *run, asked.wait);

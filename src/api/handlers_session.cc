@@ -67,12 +67,17 @@ net::awaitable<Api<std::shared_ptr<Session>>> start_session(Daemon& daemon, cons
   auto session = daemon.hub.add_session(std::move(how));
   if (auto opened = co_await session->open(); !opened) {
     const ApiError error = not_opened(daemon, *session, opened.error());
-    if (error.status >= 500) log::error("session not started", {{"error", opened.error().error.message}});
+    if (error.status >= 500) {
+      log::error("session not started", {{"request", caller.request_id},
+                                         {"key", key_id},
+                                         {"session", session->settings().id},
+                                         {"error", opened.error().error.message}});
+    }
     co_await daemon.hub.end_session(session, "it could not be started");
     co_return std::unexpected(error);
   }
   daemon.store_session(*session, session->settings().persist ? "files_kept" : "lost");
-  log::info("session created", {{"session", session->settings().id}, {"key", key_id}});
+  log::info("session created", {{"request", caller.request_id}, {"key", key_id}, {"session", session->settings().id}});
   daemon.audit(key_id, "session_created", session->settings().id);
   co_return session;
 }
@@ -211,6 +216,7 @@ net::awaitable<Handled> post_session_run(Request& request) {
   request.exchange.body_share.reset();  // the body is gone before the run waits for its turn
   HUTCH_API_CHECK(daemon.may_run(request.caller));
   if (session->state() == SessionState::ended) co_return std::unexpected(session_over(daemon));
+  asked.task.request_id = request.exchange.request_id;
   auto run = daemon.hub.run_in(*session, std::move(asked.task));
   if (!run) co_return std::unexpected(from_error(run.error()));
   co_return co_await answer_run(request, *run, asked.wait);

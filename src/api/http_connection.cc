@@ -2,6 +2,7 @@
 
 #include <poll.h>
 
+#include <algorithm>
 #include <array>
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/redirect_error.hpp>
@@ -12,6 +13,7 @@
 #include <boost/beast/websocket/rfc6455.hpp>
 
 #include "api/api_error.h"
+#include "api/http_text.h"
 #include "api/websocket.h"
 #include "base/id.h"
 
@@ -77,6 +79,7 @@ class Exchange final : public HttpExchange {
       std::string value{field.value().data(), field.value().size()};
       if (!request_.headers.emplace(name, std::move(value)).second) request_.repeated.push_back(std::move(name));
     }
+    take_request_id();
     if (parser.content_length()) request_.length = *parser.content_length();
     request_.has_body = !parser.is_done();
     request_.wants_websocket = beast::websocket::is_upgrade(head);
@@ -173,6 +176,13 @@ class Exchange final : public HttpExchange {
   }
 
  private:
+  // A client's own, by which it finds the request in its log and in ours, as long as no log can take harm from it.
+  void take_request_id() {
+    const auto given = request_.header("x-request-id");
+    const bool once = std::ranges::find(request_.repeated, "x-request-id") == request_.repeated.end();
+    if (once && is_request_id(given)) request_id = given;
+  }
+
   std::string head_of(const Answer& answer, std::optional<std::uint64_t> length) {
     answered_ = true;
     status = answer.status;

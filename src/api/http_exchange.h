@@ -85,8 +85,9 @@ class HttpExchange {
   [[nodiscard]] bool still_allowed() const { return !still_known || still_known(); }
   std::function<bool()> still_known;  // set once it is known who asks
 
-  std::string request_id;
+  std::string request_id;              // the client's own, or ours
   std::string key_id;                  // of whoever asks, once that is known
+  std::string session_id, run_id;      // that its address names, for the log
   std::shared_ptr<BodyBudget> bodies;  // which its body takes part in
   // What the body takes of that. Given back when the handler has returned; before, by one that needs nothing of the
   // body any more and has nothing left of it. Who keeps something of the body for longer keeps this with it.

@@ -343,4 +343,10 @@ Result<HeaderValue> parse_header_value(std::string_view text) {
 
 bool is_token(std::string_view text) { return !text.empty() && std::ranges::all_of(text, is_token_character); }
 
+bool is_request_id(std::string_view text) {
+  constexpr std::size_t kLongest = 64;
+  const auto is_plain = [](char c) { return is_word(c) || std::string_view("._-").contains(c); };
+  return !text.empty() && text.size() <= kLongest && std::ranges::all_of(text, is_plain);
+}
+
 }  // namespace hutch

@@ -60,5 +60,7 @@ struct HeaderValue {
 Result<HeaderValue> parse_header_value(std::string_view text);
 // One or more of the characters that HTTP allows in the name of a header.
 bool is_token(std::string_view text);
+// What a client may call its request: 1 to 64 letters, digits, dots, underscores and dashes.
+bool is_request_id(std::string_view text);
 
 }  // namespace hutch

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/id.h"
+
 namespace hutch {
 namespace {
 
@@ -202,6 +204,18 @@ TEST(HttpText, AHeaderValueWithMistakesIsAnError) {
   for (const auto* text : {"", ";a=b", "a/b/c", "a/", "/b", "a b", "a; b", "a; b=", "a; =c", "a; b =c", "a; b=c d=e",
                            "a; b=\"c", "a; b=\"c\"d", "a; b=c; B=d", "a; b=\"\x01\"", "a\n"}) {
     EXPECT_FALSE(parse_header_value(text)) << text;
+  }
+}
+
+TEST(HttpText, ARequestIdIsShortAndPlain) {
+  for (const std::string& good :
+       {std::string("a"), std::string("order-7.2_x"), std::string(64, 'Z'), random_id("req")}) {
+    EXPECT_TRUE(is_request_id(good)) << good;
+  }
+  for (const std::string& bad : {std::string(), std::string(65, 'a'), std::string("a b"), std::string("a\"b"),
+                                 std::string("a\nb"), std::string("a\0b", 3), std::string("\xc3\xa4"),
+                                 std::string("a/b"), std::string("a:b"), std::string("{}"), std::string("a\x7f")}) {
+    EXPECT_FALSE(is_request_id(bad)) << bad;
   }
 }
 

@@ -23,4 +23,10 @@ inline std::string random_id(std::string_view prefix) {
   return id;
 }
 
+// Whether it could be one of these.
+inline bool is_id(std::string_view text, std::string_view prefix) {
+  return text.size() == prefix.size() + 25 && text.starts_with(prefix) && text[prefix.size()] == '_' &&
+         text.find_first_not_of("0123456789abcdef", prefix.size() + 1) == std::string_view::npos;
+}
+
 }  // namespace hutch

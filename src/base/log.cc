@@ -34,7 +34,9 @@ void write(std::string_view level, std::string_view what, Fields fields) {
   const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(now - seconds).count();
   std::string line = fmt::format(R"({{"time":"{:%Y-%m-%dT%H:%M:%S}.{:03}Z","level":"{}","message":{})",
                                  fmt::gmtime(std::chrono::system_clock::to_time_t(seconds)), ms, level, quoted(what));
-  for (const auto& [name, value] : fields) line += fmt::format(",{}:{}", quoted(name), quoted(value));
+  for (const auto& [name, value] : fields) {
+    if (!value.empty()) line += fmt::format(",{}:{}", quoted(name), quoted(value));
+  }
   line += "}\n";
   [[maybe_unused]] const ssize_t written = ::write(target, line.data(), line.size());  // one call: lines stay whole
 }

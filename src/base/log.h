@@ -1,4 +1,5 @@
-// The daemon's log: one JSON line per event, with ids. Code and output of clients never go there.
+// The daemon's log: one JSON line per event, with ids. Code and output of clients never go there. A field that is empty
+// is left out, so that a line can name whatever it may be about: request, key, session, run.
 #pragma once
 
 #include <initializer_list>

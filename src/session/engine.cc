@@ -187,7 +187,9 @@ net::awaitable<std::expected<wire::Record, StartFailure>> Engine::execute_or_fai
     }
     co_return co_await run->execute();
   } catch (const std::exception& error) {
-    log::error("run not executed", {{"error", error.what()}});
+    const auto& ids = run->ids();
+    log::error("run not executed",
+               {{"request", ids.request}, {"session", ids.session}, {"run", ids.run}, {"error", error.what()}});
     co_return std::unexpected(StartFailure{.error = could_not_go_on()});
   }
 }

@@ -76,18 +76,22 @@ net::awaitable<void> feed(net::any_io_executor executor, std::string text, Uniqu
 Result<std::shared_ptr<LiveRun>> Hub::run_once(OneShot what, const std::string& key_id) {
   int pipe[2];
   if (::pipe2(pipe, O_CLOEXEC) != 0) return system_error(errno).during("make a pipe");
+  const std::string id = random_id("exe");
   RunSpec spec{.request = std::move(what.request),
                .files = std::move(what.files),
                .input = UniqueFd{pipe[0]},
                .tell_all = true,
                .tools = std::move(what.tools),
-               .kept = what.kept};
+               .kept = what.kept,
+               .ids = {.request = what.request_id, .run = id}};
   UniqueFd input_end{pipe[1]};
   spec.request.want_files = what.keep_files;
-  auto run = std::make_shared<LiveRun>(
-      engine_.executor(),
-      RunIdentity{.id = random_id("exe"), .key_id = key_id, .template_name = spec.request.template_name},
-      caps_for(spec.request.limits));
+  auto run = std::make_shared<LiveRun>(engine_.executor(),
+                                       RunIdentity{.id = id,
+                                                   .key_id = key_id,
+                                                   .template_name = spec.request.template_name,
+                                                   .request_id = std::move(what.request_id)},
+                                       caps_for(spec.request.limits));
   auto sink = std::make_shared<OneShotSink>(*run);
   HUTCH_TRY(auto admitted, engine_.admit(std::move(spec), *sink));
   enlist(run);
@@ -121,7 +125,8 @@ Result<std::shared_ptr<LiveRun>> Hub::run_once(OneShot what, const std::string& 
       for (auto& file : collected->files) live->add_file(std::move(file.entry));
       live->finish(std::move(*record));
     } catch (const std::exception& error) {  // whoever waits for it is to hear of an end
-      log::error("run lost", {{"run", live->identity().id}, {"error", error.what()}});
+      log::error("run lost",
+                 {{"request", live->identity().request_id}, {"run", live->identity().id}, {"error", error.what()}});
       if (live->stage() != RunStage::finished) live->fail({.error = could_not_go_on()});
     }
   };
@@ -147,7 +152,8 @@ Result<std::shared_ptr<LiveRun>> Hub::run_in(Session& session, CellTask task) {
                                        RunIdentity{.id = random_id("exe"),
                                                    .key_id = settings.key_id,
                                                    .session_id = settings.id,
-                                                   .template_name = settings.template_name},
+                                                   .template_name = settings.template_name,
+                                                   .request_id = std::move(task.request_id)},
                                        caps_for(settings.limits));
   run->source = task.what.code;
   run->is_command = task.what.is_command;

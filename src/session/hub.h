@@ -29,6 +29,7 @@ struct OneShot {
   bool keep_files = true;
   ToolOffer tools;
   std::shared_ptr<const void> kept;  // for as long as files and input are in our memory
+  std::string request_id;            // that asked for it, for the log
 };
 
 class Hub {

@@ -185,7 +185,10 @@ void LiveRun::tell_once(std::function<void(LiveRun&)>& whom) {
   try {
     if (once) once(*this);
   } catch (const std::exception& error) {
-    log::error("run not stored", {{"run", identity_.id}, {"error", error.what()}});
+    log::error("run not stored", {{"request", identity_.request_id},
+                                  {"session", identity_.session_id},
+                                  {"run", identity_.id},
+                                  {"error", error.what()}});
   }
 }
 

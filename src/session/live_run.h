@@ -30,6 +30,7 @@ struct RunIdentity {
   std::string key_id;      // whose it is
   std::string session_id;  // empty: a run of its own
   std::string template_name;
+  std::string request_id;  // that asked for it, for the log; empty: no HTTP
 };
 
 class LiveRun final : public std::enable_shared_from_this<LiveRun> {

@@ -79,7 +79,9 @@ net::awaitable<std::expected<wire::Record, StartFailure>> Run::execute() {
 }
 
 void Run::fail_for_want(const std::exception& error) {
-  log::error("run given up", {{"error", error.what()}});
+  const auto& names = ids();
+  log::error("run given up",
+             {{"request", names.request}, {"session", names.session}, {"run", names.run}, {"error", error.what()}});
   if (!failure_) failure_ = StartFailure{.error = could_not_go_on()};
 }
 

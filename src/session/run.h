@@ -46,7 +46,15 @@ struct CellTask {
   std::optional<std::chrono::milliseconds> timeout;  // instead of the shell's own
   ToolOffer tools;
   Clock::time_point arrived = Clock::now();
-  bool waited = false;  // for a place
+  bool waited = false;     // for a place
+  std::string request_id;  // that asked for it, for the log
+};
+
+// By which the log names it; empty: it has none.
+struct LogIds {
+  std::string request;
+  std::string session;
+  std::string run;
 };
 
 struct RunSpec {
@@ -68,6 +76,7 @@ struct RunSpec {
   bool tell_all = false;             // the sink caps the output; a program is not ended for talking
   ToolOffer tools;                   // to a one-shot that is a cell
   std::shared_ptr<const void> kept;  // until the files have been sent
+  LogIds ids;
 };
 
 // A failure of ours, with the step at which it happened.
@@ -106,6 +115,7 @@ class Run final : public KeeperListener, public std::enable_shared_from_this<Run
     if (on_cancelled) on_cancelled();
   }
   [[nodiscard]] const std::optional<StartFailure>& failure() const { return failure_; }
+  [[nodiscard]] const LogIds& ids() const { return spec_.ids; }
   void interrupt();
   // For the cell that runs, if its input is live: all of it is taken, or nothing.
   Result<void> give_input(std::string_view text);

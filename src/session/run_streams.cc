@@ -109,7 +109,7 @@ void Run::drop_input() {
   const std::string name = "/proc/self/fd/" + std::to_string(link_.input.native_handle());
   const UniqueFd other_end{::open(name.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC)};
   if (!other_end) {
-    log::warning("input not dropped", {{"error", system_error(errno).message}});
+    log::warning("input not dropped", {{"session", ids().session}, {"error", system_error(errno).message}});
     return end(Ended::cancelled);
   }
   const auto chunk = moving_chunk();

@@ -144,7 +144,11 @@ net::awaitable<void> Session::work(std::shared_ptr<Session> self) {
     try {
       co_await self->run_one(one);
     } catch (const std::exception& error) {  // out of memory
-      log::error("run lost", {{"run", one.run->identity().id}, {"error", error.what()}});
+      const auto& identity = one.run->identity();
+      log::error("run lost", {{"request", identity.request_id},
+                              {"session", identity.session_id},
+                              {"run", identity.id},
+                              {"error", error.what()}});
       if (one.run->stage() != RunStage::finished) one.run->fail({.error = could_not_go_on()});
     }
     self->current_.reset();

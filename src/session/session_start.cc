@@ -100,7 +100,8 @@ net::awaitable<std::expected<void, StartFailure>> Session::start_interpreter() {
                .lasting = sandbox_ == 0,
                .into = sandbox_,
                .cgroup = std::move(cgroup_),
-               .tell_all = true};
+               .tell_all = true,
+               .ids = {.session = settings_.id}};
   auto run = engine_.admit(std::move(spec), *this);
   if (!run) co_return std::unexpected(StartFailure{.error = run.error()});
   last_words_.reset();

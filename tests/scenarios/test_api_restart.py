@@ -330,8 +330,9 @@ class NoDescriptors(Restart):
         daemon = self.server.process.pid
         self.client.run("1")
         with contextlib.closing(self.client.connect()) as connection:
-            def ask() -> tuple[int, dict]:
-                self.client._send(connection, "POST", "/v1/run", {"code": "print(1)", "template": "bare"}, None, None)
+            def ask(name: str = "", target: str = "/v1/run", /, **data: object) -> tuple[int, dict]:
+                self.client._send(connection, "POST", target, data or {"code": "print(1)", "template": "bare"}, None,
+                                  {"X-Request-Id": name})
                 response = connection.getresponse()
                 return response.status, json.loads(response.read())
 
@@ -349,11 +350,16 @@ class NoDescriptors(Restart):
             used = used_now()
             room = sorted(set(range(max(used) + 5)) - used)[:4]  # for a pipe for input, but not for a sandbox
             resource.prlimit(daemon, resource.RLIMIT_NOFILE, (room[-1] + 1, hard))
-            status, answer = ask()
+            status, answer = ask("no-room")
+            ask("no-room-for-tools", "/v1/tools/call", type="tool_use", id="a", name="run_python", input={"code": "1"})
             resource.prlimit(daemon, resource.RLIMIT_NOFILE, (soft, hard))
             self.assertEqual((status, answer["error"]["code"]), (500, "sandbox_start_failed"))
             with open(self.server.data + ".log") as log:
-                self.assertIn("may not have more open files", log.read())
+                told = {(line["message"], line.get("request")): line for line in map(json.loads, log)}
+            self.assertIn(("request failed", "no-room"), told)
+            for name in ("no-room", "no-room-for-tools"):
+                self.assertIn("may not have more open files", told["run failed", name]["error"])
+                self.assertRegex(told["run failed", name]["run"], "^exe_[0-9a-f]{24}$")
             self.assertEqual(ask()[1]["stdout"], "1\n")
 
 

@@ -73,7 +73,8 @@ net::awaitable<void> work(Server& server, RpcRequest message, Call& call, Outbox
   try {
     reply = co_await server.answer(std::move(message), call);
   } catch (const std::exception& error) {  // whoever waits for the answer is to hear of an end
-    log::error("MCP request lost", {{"key", call.caller.key.id}, {"error", error.what()}});
+    log::error("MCP request lost",
+               {{"request", call.caller.request_id}, {"key", call.caller.key.id}, {"error", error.what()}});
     reply = refuse(kInternalError, "Internal error: the daemon's log has the reason");
   }
   outbox.finish();

@@ -127,12 +127,14 @@ OneShot one_shot_of(const ToolCall& call, std::string code, std::chrono::millise
 }
 
 net::awaitable<Api<std::shared_ptr<LiveRun>>> run_fresh(ToolCall& call, OneShot what) {
+  what.request_id = call.caller.request_id;
   auto run = call.daemon.hub.run_once(std::move(what), call.caller.key.id);
   if (!run) co_return std::unexpected(from_error(run.error()));
   co_return co_await wait_for(call, *run);
 }
 
 net::awaitable<Api<std::shared_ptr<LiveRun>>> run_in_session(ToolCall& call, Session& session, CellTask task) {
+  task.request_id = call.caller.request_id;
   auto run = call.daemon.hub.run_in(session, std::move(task));
   if (!run) co_return std::unexpected(from_error(run.error()));
   co_return co_await wait_for(call, *run);
