@@ -56,7 +56,7 @@ void keep_contents(const std::filesystem::path& directory, std::vector<Collected
     }
     const UniqueFd copy{::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600)};
     if (!copy) continue;
-    if (copy_content(content.get(), copy.get(), files[i].entry.size)) {
+    if (copy_as_hashed(content.get(), copy.get(), files[i])) {
       copies.emplace(status.st_ino, path);
     } else {
       ::unlink(path.c_str());  // rather none than another

@@ -53,7 +53,10 @@ Run::Run(net::any_io_executor executor, KeeperLink& keeper, ReadyPool& pool, Wor
       drained_(executor),
       silent_(executor),
       usage_heard_(executor),
-      answered_(executor) {}
+      answered_(executor),
+      hashed_(executor) {
+  hashed_.set();
+}
 
 Error could_not_go_on() { return make_error(ErrorCode::internal, "the daemon could not go on with it"); }
 
@@ -330,6 +333,7 @@ void Run::on_keeper_lost() {
 }
 
 net::awaitable<Collection> Run::collect() {
+  co_await hashed_.wait();
   std::map<std::string, std::string> inputs;
   for (auto& [path, hash] : inputs_) inputs.emplace(path, hash.hex());
   const int workspace = link_.workspace.get();

@@ -135,7 +135,7 @@ class Run final : public KeeperListener, public std::enable_shared_from_this<Run
   // The processor time that its sandbox's control group counts, and what it counted when the cell began that runs.
   [[nodiscard]] Result<std::uint64_t> group_cpu_us() const { return link_.cgroup.read_cpu_us(); }
   [[nodiscard]] std::uint64_t cpu_before_cell_us() const { return link_.cpu_before_us + cell_cpu_before_us_; }
-  CgroupHandle take_handle();  // nobody stands back in it
+  CgroupHandle take_handle();               // nobody stands back in it
   net::awaitable<bool> wait_until_ready();  // false: it never was
   // There is no place for it: whoever waits hears so.
   StartFailure refuse(StartFailure why) {
@@ -176,6 +176,7 @@ class Run final : public KeeperListener, public std::enable_shared_from_this<Run
   std::string task();
   void task_is_out();
   net::awaitable<void> send_files();
+  net::awaitable<void> hash_elsewhere(std::function<bool()> add);
   void send_cell(CellTask task);
   [[nodiscard]] Limits limits_of_cell(const CellTask& task) const;
   wire::Record make_cell_record(const wire::CellDone& done);
@@ -252,6 +253,7 @@ class Run final : public KeeperListener, public std::enable_shared_from_this<Run
   bool giving_ = false;
   std::string task_;                      // one that was too long for the request
   std::map<std::string, Sha256> inputs_;  // by path: the files that were put in
+  Event hashed_;                          // none of them is being hashed elsewhere
   bool task_sent_ = false;
   bool cell_runs_ = false;
   bool cell_ending_ = false;  // it is over, and the keeper is asked about it

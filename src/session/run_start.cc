@@ -119,7 +119,7 @@ net::awaitable<void> Run::send_files() {
       const std::string bytes = wire::make_frame(wire::TaskType::put_file, file);
       co_await net::async_write(link_.control, net::buffer(bytes), net::redirect_error(net::use_awaitable, failed));
     }
-    if (failed) co_return;
+    if (failed || over_) co_return;
     const std::string data = std::exchange(file.data, {});
     Sha256& hash = inputs_[file.path];  // which may come in several pieces
     const auto add = [&hash, &data] {
@@ -127,7 +127,7 @@ net::awaitable<void> Run::send_files() {
       return true;
     };
     if (data.size() > kLargeFile) {
-      co_await workers_.run(owner, add);
+      co_await hash_elsewhere(add);
     } else {
       add();
     }
@@ -135,6 +135,18 @@ net::awaitable<void> Run::send_files() {
   spec_.kept.reset();
   send(task());
   task_is_out();
+}
+
+// Whoever looks at the files afterwards waits for this, also when the program is over before.
+net::awaitable<void> Run::hash_elsewhere(std::function<bool()> add) {
+  hashed_.reset();
+  try {
+    co_await workers_.run(owner, std::move(add));
+  } catch (...) {
+    hashed_.set();
+    throw;
+  }
+  hashed_.set();
 }
 
 void Run::on_started(const StartedReply& reply, std::vector<UniqueFd> fds) {

@@ -6,10 +6,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <boost/asio/detached.hpp>
 #include <boost/asio/io_context.hpp>
 #include <filesystem>
+#include <fstream>
+#include <future>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -70,6 +73,18 @@ class RunTest : public testing::Test {
     return run;
   }
 
+  // Keeps the workers from everything else of this owner until it is set.
+  void occupy_workers(std::shared_future<void> until) {
+    const auto work = [](RunTest& test, std::shared_future<void> end) -> net::awaitable<void> {
+      co_await test.workers_.run(Workers::Owner{}, [end] {
+        end.wait();
+        return true;
+      });
+    };
+    net::co_spawn(context_, work(*this, std::move(until)), net::detached);
+    context_.poll();
+  }
+
   template <class T>
   void say(KeeperReplyKind kind, const T& message, std::span<const int> fds = {}) {
     std::string packet(1, static_cast<char>(kind));
@@ -109,9 +124,20 @@ class RunTest : public testing::Test {
     char byte = 0;
     ASSERT_TRUE(run_until([&] { return ::read(streams_[0].get(), &byte, 1) == 0; }));
   }
+  // So much of what it is told, or all until the run hangs up.
+  bool runner_hears(std::size_t most) {
+    std::array<char, 64U << 10> piece;
+    std::size_t heard = 0;
+    return run_until([&] {
+      const ssize_t size = ::recv(runner_.get(), piece.data(), piece.size(), MSG_DONTWAIT);
+      heard += static_cast<std::size_t>(std::max<ssize_t>(size, 0));
+      return size == 0 || heard >= most;
+    });
+  }
+  bool run_hangs_up() { return runner_hears(~0UZ); }
   void runner_exits() {
     streams_.clear();
-    runner_.reset();
+    ::shutdown(runner_.get(), SHUT_WR);
     say(KeeperReplyKind::exited, ExitedReply{.run = kNumber});
   }
 
@@ -119,11 +145,12 @@ class RunTest : public testing::Test {
   template <class Done>
   bool run_until(Done done) {
     const auto deadline = Clock::now() + kSoon;
-    while (!done() && Clock::now() < deadline) {
+    while (!done()) {
+      if (Clock::now() > deadline) return false;
       context_.restart();
       context_.run_one_until(deadline);
     }
-    return done();
+    return true;
   }
   bool ends() {
     return run_until([this] { return outcome_.has_value(); });
@@ -171,6 +198,23 @@ TEST_F(RunTest, NobodyStandsBackWhenItsInterpreterIsGone) {
   ASSERT_TRUE(taken);
   EXPECT_FALSE(taken.stands_back);
   EXPECT_EQ(idle(), '0');
+}
+
+TEST_F(RunTest, AFileThatIsStillHashedWhenItEndsIsNotTakenForAnother) {
+  const std::string data(256U << 10, 'x');
+  std::ofstream(workspace_ / "input.bin") << data;  // where the runner would put it
+  std::promise<void> free;
+  execute({.files = {{.path = "input.bin", .data = data}}, .limits = {.wall = std::chrono::minutes(5)}});
+  occupy_workers(free.get_future().share());
+  start();
+  ASSERT_TRUE(runner_hears(data.size()));
+  runner_is_ready();
+  runner_exits();
+  ASSERT_TRUE(run_hangs_up());  // from here on its files are looked at
+  free.set_value();
+  ASSERT_TRUE(ends());
+  ASSERT_TRUE(*outcome_) << outcome_->error().error.message;
+  EXPECT_TRUE(sink_.files.empty()) << "listed as changed: " << sink_.files.front().entry.path;
 }
 
 }  // namespace

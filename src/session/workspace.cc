@@ -25,6 +25,7 @@ constexpr std::size_t kMostFiles = 1'000;
 constexpr std::size_t kMostEntries = 20'000;
 constexpr std::size_t kDeepest = 32;
 constexpr std::size_t kLongestPath = 1'024;
+constexpr int kMostTries = 3;                         // to hash a file that is being written
 constexpr auto kTimeToHash = std::chrono::seconds(2);
 constexpr auto kTimeToList = std::chrono::seconds(3);  // and hash: what is listed later is known the next time
 
@@ -58,16 +59,18 @@ struct Walk {
   }
 };
 
-std::string hash_content(const Walk& walk, int file) {
+// Of the first `length` bytes; empty when there are not so many, or no time.
+std::string hash_content(const Walk& walk, int file, std::uint64_t length) {
   Sha256 sha;
   std::array<char, 64 << 10> chunk;
-  for (off_t at = 0;;) {
-    const ssize_t size = ::pread(file, chunk.data(), chunk.size(), at);
-    if (size < 0 || walk.too_late_to_hash()) return {};
-    if (size == 0) return sha.hex();
+  for (std::uint64_t at = 0; at < length;) {
+    const ssize_t size =
+        ::pread(file, chunk.data(), std::min<std::uint64_t>(chunk.size(), length - at), static_cast<off_t>(at));
+    if (size <= 0 || walk.too_late_to_hash()) return {};
     sha.update({chunk.data(), static_cast<std::size_t>(size)});
-    at += size;
+    at += static_cast<std::uint64_t>(size);
   }
+  return sha.hex();
 }
 
 std::int64_t nanoseconds(const timespec& time) { return std::int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec; }
@@ -79,6 +82,13 @@ FileStamp stamp_of(const struct stat& status) {
           .changed_ns = nanoseconds(status.st_ctim)};
 }
 
+// Nothing when it is no regular file.
+std::optional<FileStamp> stamp_of(int file) {
+  struct stat status{};
+  if (::fstat(file, &status) != 0 || !S_ISREG(status.st_mode)) return std::nullopt;
+  return stamp_of(status);
+}
+
 // What became of it; nothing when it is as it was, or nobody knows how it was.
 std::optional<wire::Change> change_since(const Census& known, const std::string& path, const FileStamp& now) {
   const auto before = known.files.find(path);
@@ -86,19 +96,26 @@ std::optional<wire::Change> change_since(const Census& known, const std::string&
   return known.may_lack(path) ? std::nullopt : std::optional(wire::Change::created);
 }
 
+// Somebody may be writing it: its hash and its size are of the same moment, or there is no hash.
 void read_content(Walk& walk, int directory, const std::string& name, CollectedFile& file) {
   UniqueFd content = open_beneath(directory, name, O_RDONLY);
-  struct stat status{};
-  if (!content || ::fstat(content.get(), &status) != 0 || !S_ISREG(status.st_mode)) return;
-  file.entry.size = static_cast<std::uint64_t>(status.st_size);
-  file.entry.modified_ns = nanoseconds(status.st_mtim);
-  if (file.entry.size > walk.room || walk.too_late_to_hash()) {
-    walk.result.truncated = true;
-    return;
+  auto stamp = content ? stamp_of(content.get()) : std::nullopt;
+  for (int tries = 0; stamp && tries < kMostTries; ++tries) {
+    file.hashed = *stamp;
+    file.entry.size = stamp->size;
+    file.entry.modified_ns = stamp->modified_ns;
+    if (stamp->size > walk.room || walk.too_late_to_hash()) {
+      walk.result.truncated = true;
+      return;
+    }
+    std::string hash = hash_content(walk, content.get(), stamp->size);
+    stamp = stamp_of(content.get());
+    if (stamp == file.hashed) file.entry.sha256 = std::move(hash);
+    if (stamp == file.hashed || walk.too_late_to_hash()) break;
   }
+  if (!stamp) return;
   walk.room -= file.entry.size;
-  file.entry.sha256 = hash_content(walk, content.get());
-  walk.result.truncated = walk.result.truncated || file.entry.sha256.empty();
+  walk.result.truncated = walk.result.truncated || walk.too_late_to_hash();
   file.entry.mime_type = mime_type_of(file.entry.path, content.get());
   if (walk.keep_open) file.content = std::move(content);
 }
@@ -254,6 +271,11 @@ bool copy_content(int from, int to, std::uint64_t size) {
     }
   }
   return true;
+}
+
+bool copy_as_hashed(int from, int to, const CollectedFile& file) {
+  if (!copy_content(from, to, file.entry.size)) return false;
+  return file.entry.sha256.empty() || stamp_of(from) == file.hashed;
 }
 
 bool is_empty(int workspace) {

@@ -16,9 +16,18 @@
 
 namespace hutch {
 
+// What tells a file from what it was: enough to see a change without reading the content.
+struct FileStamp {
+  std::uint64_t size = 0, inode = 0;
+  std::int64_t modified_ns = 0, changed_ns = 0;
+  bool operator==(const FileStamp&) const = default;
+};
+using FileStamps = std::map<std::string, FileStamp>;
+
 struct CollectedFile {
-  wire::FileEntry entry;
-  UniqueFd content;  // open for reading; empty for a deleted or unreadable file
+  wire::FileEntry entry;  // without a hash when the file did not stand still
+  FileStamp hashed;       // how it looked then
+  UniqueFd content;       // open for reading; empty for a deleted or unreadable file
 };
 
 struct Collection {
@@ -32,14 +41,6 @@ struct Collection {
 // under several names. Beyond it a file is listed without hash and content; an input is not, as nobody knows whether it
 // changed.
 Collection collect_files(int workspace, const std::map<std::string, std::string>& inputs, bool keep_open, Bytes most);
-
-// What tells a file from what it was: enough to see a change without reading the content.
-struct FileStamp {
-  std::uint64_t size = 0, inode = 0;
-  std::int64_t modified_ns = 0, changed_ns = 0;
-  bool operator==(const FileStamp&) const = default;
-};
-using FileStamps = std::map<std::string, FileStamp>;
 
 // What is known of a workspace. Whatever lies in or below an unread directory may be there without being listed.
 struct Census {
@@ -64,6 +65,8 @@ std::uint64_t used_bytes(int workspace);
 
 // The first `size` bytes into an empty file. Holes stay holes, so that it takes no more of a disk than it has content.
 bool copy_content(int from, int to, std::uint64_t size);
+// The same of a file that was hashed; false when it has been changed since.
+bool copy_as_hashed(int from, int to, const CollectedFile& file);
 
 // A file or directory beneath the workspace, no link followed on the way; an empty path is the workspace itself.
 UniqueFd open_beneath(int workspace, const std::string& path, int flags);

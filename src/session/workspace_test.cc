@@ -219,6 +219,42 @@ TEST_F(WorkspaceTest, CopiesKeepHoles) {
   EXPECT_FALSE(copy_content(directory_.get(), part.get(), 1));
 }
 
+TEST_F(WorkspaceTest, HashAndSizeOfAFileThatGrowsAreOfTheSameMoment) {
+  constexpr std::size_t kAtFirst = 4U << 20;  // takes a while to hash
+  constexpr std::size_t kAtMost = 16U << 20;
+  const auto check = [&] {
+    const auto found = collect();
+    ASSERT_EQ(found.files.size(), 1U);
+    const auto& entry = found.files[0].entry;
+    if (!entry.sha256.empty()) EXPECT_EQ(entry.sha256, sha256_hex(std::string(entry.size, 'z'))) << entry.size;
+  };
+  for (int round = 0; round < 10; ++round) {
+    put("grows", std::string(kAtFirst, 'z'));
+    std::atomic<bool> over = false;
+    std::jthread writer([&] {
+      const std::string piece(4096, 'z');
+      std::ofstream file(path_ / "grows", std::ios::app);
+      for (std::size_t size = kAtFirst; size < kAtMost && !over; size += piece.size()) file << piece << std::flush;
+    });
+    check();
+    over = true;
+  }
+  EXPECT_EQ(collect().files[0].entry.sha256.size(), 64U);
+}
+
+TEST_F(WorkspaceTest, NothingElseIsCopiedThanWhatWasHashed) {
+  put("out", "before");
+  const auto found = collect();
+  ASSERT_EQ(found.files.size(), 1U);
+  const auto copies = [&] {
+    const UniqueFd to{::open((path_ / "copy").c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600)};
+    return copy_as_hashed(found.files[0].content.get(), to.get(), found.files[0]);
+  };
+  EXPECT_TRUE(copies());
+  put("out", "after it");
+  EXPECT_FALSE(copies());
+}
+
 // A directory that becomes a link in the middle of the walk: nothing of what is at its end may be told.
 TEST_F(WorkspaceTest, TellsNothingOfWhatIsBeyondALinkThatWasADirectory) {
   const auto outside = path_ / "outside";
