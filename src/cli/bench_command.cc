@@ -8,6 +8,7 @@
 #include "cli/bench_report.h"
 #include "cli/bench_series.h"
 #include "cli/report.h"
+#include "cli/whole_file.h"
 #include "session/template_store.h"
 
 namespace hutch {
@@ -166,7 +167,7 @@ Result<void> warm_up(const BenchOptions& options, const Target& target, EngineCl
     if (!first) return std::move(first).error().during("the first run");
     if (!started || name != target.name) continue;
     notes.push_back(fmt::format("its first run of template {} took {:.0f} ms with the imports (not part either)",
-                                target.name, static_cast<double>(first->count()) / 1e6));
+                                target.name, static_cast<double>(first->all.count()) / 1e6));
   }
   return {};
 }
@@ -190,11 +191,14 @@ void fill_rows(const Plan& plan, BenchResult& result) {
   bool noisy = false;
   for (const auto& pairing : plan.pairings) {
     const auto& anchor = plan.series[pairing.anchor];
+    const auto& subject = plan.series[pairing.subject];
     const auto against = summarize(anchor.samples);
-    result.rows.push_back({.name = pairing.name,
-                           .subject = summarize(plan.series[pairing.subject].samples),
-                           .anchor = anchor.name,
-                           .against = against});
+    result.rows.push_back(
+        {.name = pairing.name, .subject = summarize(subject.samples), .anchor = anchor.name, .against = against});
+    if (!subject.steps.empty() && !seen[pairing.subject]) {  // print_no_pool_vs_fork is the same start again
+      result.starts.push_back({.row = pairing.name, .steps = summarize_steps(subject.steps)});
+    }
+    seen[pairing.subject] = true;
     if (seen[pairing.anchor]) continue;
     seen[pairing.anchor] = true;
     result.anchor_spreads.emplace_back(anchor.name, against.spread);
@@ -237,10 +241,22 @@ Result<BenchResult> measure(const BenchOptions& options) {
   return result;
 }
 
+// Whether the file can be written is asked before the minute that it takes.
+Result<BenchResult> measure_and_save(const BenchOptions& options) {
+  if (!options.save.empty()) {
+    HUTCH_TRY(check_writable(options.save));
+  }
+  HUTCH_TRY(auto result, measure(options));
+  if (!options.save.empty()) {
+    HUTCH_TRY(write_whole_file(options.save, bench_json(result)));
+  }
+  return result;
+}
+
 }  // namespace
 
 int bench_command(const BenchOptions& options) {
-  const auto result = measure(options);
+  const auto result = measure_and_save(options);
   if (!result) {
     Report().error(result.error().message, result.error().hint);
     return kOwnFailure;

@@ -11,7 +11,8 @@ struct BenchOptions {
   bool json = false;
   bool markdown = false;
   bool weaker_limits = false;
-  int rounds = 0;  // 0: as many as the time allows
+  std::string save;  // a file for the JSON, beside what is printed
+  int rounds = 0;    // 0: as many as the time allows
   std::string version;
 };
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
+#include <map>
 #include <thread>
 
 namespace hutch {
@@ -10,6 +12,11 @@ namespace {
 using Clock = std::chrono::steady_clock;  // CLOCK_MONOTONIC
 
 enum class Samples { keep, discard };
+
+void keep(Series& series, Took took) {
+  series.samples.push_back(took.all);
+  if (!took.steps.empty()) series.steps.push_back(std::move(took.steps));
+}
 
 Result<void> measure_round(std::vector<Series>& all, std::chrono::milliseconds pause, Samples samples) {
   int passes = 0;
@@ -20,7 +27,7 @@ Result<void> measure_round(std::vector<Series>& all, std::chrono::milliseconds p
       if (pass >= series.per_round) continue;
       auto took = series.measure();
       if (!took) return std::move(took).error().during(series.name);
-      if (samples == Samples::keep) series.samples.push_back(*took);
+      if (samples == Samples::keep) keep(series, std::move(*took));
       if (pause.count() > 0) std::this_thread::sleep_for(pause);
     }
   }
@@ -65,6 +72,37 @@ Summary summarize(const std::vector<Nanoseconds>& samples) {
           .p95_us = percentile_us(sorted, 0.95),
           .p99_us = percentile_us(sorted, 0.99),
           .spread = median > 0 ? range / median : 0};
+}
+
+std::vector<StepSummary> summarize_steps(const std::vector<std::vector<StepTook>>& runs) {
+  std::vector<std::vector<std::string>> names;
+  std::map<std::string, std::vector<Nanoseconds>> times;
+  for (const auto& run : runs) {
+    names.emplace_back();
+    for (const auto& step : run) {
+      names.back().push_back(step.name);
+      times[step.name].push_back(step.took);
+    }
+  }
+  std::vector<StepSummary> result;
+  for (auto& name : merge_names(names)) {
+    const auto summary = summarize(times[name]);
+    if (2 * summary.count < runs.size()) continue;
+    result.push_back({.name = std::move(name), .count = summary.count, .p50_us = summary.p50_us});
+  }
+  return result;
+}
+
+std::vector<std::string> merge_names(const std::vector<std::vector<std::string>>& lists) {
+  std::vector<std::string> merged;
+  for (const auto& list : lists) {
+    auto place = merged.begin();
+    for (const auto& name : list) {
+      const auto known = std::ranges::find(merged, name);
+      place = std::next(known != merged.end() ? known : merged.insert(place, name));
+    }
+  }
+  return merged;
 }
 
 }  // namespace hutch

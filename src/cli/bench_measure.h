@@ -14,12 +14,26 @@ namespace hutch {
 
 using Nanoseconds = std::chrono::nanoseconds;
 
+// One step of something that is measured, as the record of a run tells it.
+struct StepTook {
+  std::string name;
+  Nanoseconds took{0};
+};
+
+// How long one measurement took, and its steps where they are known.
+struct Took {
+  Took(Nanoseconds all_of_it, std::vector<StepTook> its_steps = {}) : all(all_of_it), steps(std::move(its_steps)) {}
+  Nanoseconds all;
+  std::vector<StepTook> steps;
+};
+
 // One thing that is measured. `measure` does it once and says how long it took; an error ends the whole benchmark.
 struct Series {
   std::string name;
-  std::function<Result<Nanoseconds>()> measure;
+  std::function<Result<Took>()> measure;
   int per_round = 1;  // slow ones take part once, quick ones several times
   std::vector<Nanoseconds> samples;
+  std::vector<std::vector<StepTook>> steps;  // of every sample whose steps are known
 };
 
 struct Schedule {
@@ -50,6 +64,18 @@ struct Summary {
 };
 
 Summary summarize(const std::vector<Nanoseconds>& samples);
+
+struct StepSummary {
+  std::string name;
+  std::size_t count = 0;
+  double p50_us = 0;
+};
+
+// In the order in which they happen. What fewer than half of the runs had to do is not part of the usual start.
+std::vector<StepSummary> summarize_steps(const std::vector<std::vector<StepTook>>& runs);
+
+// Every name once, such that each of the lists keeps its order as far as they agree.
+std::vector<std::string> merge_names(const std::vector<std::vector<std::string>>& lists);
 
 // `share` of 0 to 1, linear between neighbours; 0 when there are no samples.
 double percentile_us(const std::vector<Nanoseconds>& sorted, double share);

@@ -16,7 +16,7 @@ std::vector<Nanoseconds> microseconds_up_to(int last) {
 // A series that writes its letter each time it is measured.
 Series letter(char name, int per_round, std::string& order) {
   return {.name = std::string(1, name),
-          .measure = [name, &order]() -> Result<Nanoseconds> {
+          .measure = [name, &order]() -> Result<Took> {
             order += name;
             return Nanoseconds{microseconds(static_cast<int>(order.size()))};
           },
@@ -77,10 +77,47 @@ TEST(BenchMeasure, DoesAFewRoundsEvenWhenTheTimeIsUp) {
 
 TEST(BenchMeasure, EndsWithTheFirstFailureAndItsName) {
   std::vector<Series> all{
-      {.name = "broken", .measure = []() -> Result<Nanoseconds> { return make_error(ErrorCode::system, "no"); }}};
+      {.name = "broken", .measure = []() -> Result<Took> { return make_error(ErrorCode::system, "no"); }}};
   const auto done = measure_in_turn(all, rounds(1, 0), ignore_progress);
   ASSERT_FALSE(done);
   EXPECT_EQ(done.error().message, "broken: no");
+}
+
+std::vector<StepTook> steps(std::initializer_list<std::pair<const char*, int>> list) {
+  std::vector<StepTook> result;
+  for (const auto& [name, us] : list) result.push_back({.name = name, .took = microseconds(us)});
+  return result;
+}
+
+TEST(BenchMeasure, KeepsTheStepsOfWhatIsKept) {
+  int measured = 0;
+  std::vector<Series> all{{.name = "start", .measure = [&measured]() -> Result<Took> {
+                             return Took{microseconds(9), steps({{"fork", ++measured}})};
+                           }}};
+  ASSERT_TRUE(measure_in_turn(all, rounds(2, 1), ignore_progress));
+  ASSERT_EQ(all[0].steps.size(), 2U);
+  EXPECT_EQ(all[0].steps[0][0].took, microseconds(2));
+}
+
+TEST(BenchMeasure, SummarizesStepsInTheirOrderAndLeavesOutTheUnusual) {
+  const auto usual = steps({{"fork", 10}, {"seccomp", 4}, {"run", 7}});
+  const auto with_shell = steps({{"shell: proc", 90}, {"fork", 30}, {"seccomp", 6}, {"run", 7}});
+  const auto waited = steps({{"wait", 5}, {"fork", 20}, {"seccomp", 5}, {"run", 7}});
+  const auto summary = summarize_steps({usual, with_shell, waited, waited});
+  ASSERT_EQ(summary.size(), 4U);
+  EXPECT_EQ(summary[0].name, "wait");
+  EXPECT_EQ(summary[0].count, 2U);
+  EXPECT_EQ(summary[1].name, "fork");
+  EXPECT_EQ(summary[1].count, 4U);
+  EXPECT_DOUBLE_EQ(summary[1].p50_us, 20);
+  EXPECT_EQ(summary[3].name, "run");
+}
+
+TEST(BenchMeasure, MergesNamesWhereTheyBelong) {
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(merge_names({{"check", "made", "run"}, {"check", "fork", "join", "run", "drain"}}),
+            (Names{"check", "fork", "join", "made", "run", "drain"}));
+  EXPECT_TRUE(merge_names({}).empty());
 }
 
 }  // namespace

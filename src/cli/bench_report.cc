@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <ctime>
 #include <fstream>
+#include <map>
 
 #include "base/subprocess.h"
 #include "cli/report.h"
@@ -53,6 +54,76 @@ std::string noise_line(const BenchResult& result) {
   return text;
 }
 
+// The steps of all starts, one under the other, and for each start its medians; nothing where it has no such step.
+struct StepTable {
+  std::vector<std::string> names;
+  std::vector<std::map<std::string, double>> medians;  // microseconds, one map for each of BenchResult::starts
+
+  explicit StepTable(const std::vector<StartSteps>& starts) {
+    std::vector<std::vector<std::string>> lists;
+    for (const auto& start : starts) {
+      lists.emplace_back();
+      auto& of_this = medians.emplace_back();
+      for (const auto& step : start.steps) {
+        lists.back().push_back(step.name);
+        of_this[step.name] = step.p50_us;
+      }
+    }
+    names = merge_names(lists);
+  }
+
+  [[nodiscard]] std::string shown(std::size_t start, const std::string& name) const {
+    const auto found = medians[start].find(name);
+    return found == medians[start].end() ? "" : fmt::format("{:.3f}", found->second / 1e3);
+  }
+};
+
+std::string steps_text(const std::vector<StartSteps>& starts) {
+  const StepTable table(starts);
+  std::string text = fmt::format("\n{:<38}", "steps of a start, p50 in ms");
+  for (const auto& start : starts) text += fmt::format("  {:>14}", start.row);
+  text += "\n";
+  for (const auto& name : table.names) {
+    text += fmt::format("{:<38}", name);
+    for (std::size_t i = 0; i < starts.size(); ++i) {
+      text += fmt::format("  {:>{}}", table.shown(i, name), std::max<std::size_t>(14, starts[i].row.size()));
+    }
+    text += "\n";
+  }
+  return text;
+}
+
+std::string steps_markdown(const std::vector<StartSteps>& starts) {
+  const StepTable table(starts);
+  std::string head = "| step, p50 in ms |";
+  std::string line = "|---|";
+  for (const auto& start : starts) {
+    head += fmt::format(" `{}` |", start.row);
+    line += "---:|";
+  }
+  std::string text = head + "\n" + line + "\n";
+  for (const auto& name : table.names) {
+    text += fmt::format("| {} |", name);
+    for (std::size_t i = 0; i < starts.size(); ++i) text += fmt::format(" {} |", table.shown(i, name));
+    text += "\n";
+  }
+  return text;
+}
+
+boost::json::array steps_json(const std::vector<StartSteps>& starts) {
+  boost::json::array all;
+  for (const auto& start : starts) {
+    boost::json::array steps;
+    for (const auto& step : start.steps) {
+      steps.push_back(boost::json::object{{"name", step.name}, {"p50_us", rounded(step.p50_us)}, {"n", step.count}});
+    }
+    all.push_back(boost::json::object{{"of", start.row}, {"steps", std::move(steps)}});
+  }
+  return all;
+}
+
+std::string today() { return fmt::format("{:%Y-%m-%d}", fmt::gmtime(std::time(nullptr))); }
+
 }  // namespace
 
 Machine Machine::look(const std::string& interpreter) {
@@ -81,6 +152,7 @@ std::string bench_text(const BenchResult& result) {
                         show_time(row.subject.p95_us), show_time(row.subject.p99_us), row.subject.count,
                         show_time(row.against.p50_us), row.ratio(), row.anchor);
   }
+  text += steps_text(result.starts);
   text += fmt::format("\ntemplate {}, {} rounds in {} s\nmachine: {}\nnoise: {}\n", result.template_name, result.rounds,
                       result.duration.count(), machine_line(result.machine), noise_line(result));
   for (const auto& note : result.notes) text += fmt::format("note: {}\n", note);
@@ -105,7 +177,10 @@ std::string bench_json(const BenchResult& result) {
   json::object spreads;
   for (const auto& [name, spread] : result.anchor_spreads) spreads[name] = rounded(spread);
   const auto& machine = result.machine;
-  return json::serialize(json::object{{"ratios", std::move(ratios)},
+  return json::serialize(json::object{{"program", "starts"},
+                                      {"date", today()},
+                                      {"ratios", std::move(ratios)},
+                                      {"steps", steps_json(result.starts)},
                                       {"machine", json::object{{"kernel", machine.kernel},
                                                                {"cpus", machine.cpus},
                                                                {"cpu_model", machine.cpu_model},
@@ -132,8 +207,9 @@ std::string bench_markdown(const BenchResult& result) {
                         row.subject.count, row.anchor, show_time(row.against.p50_us), show_time(row.against.p95_us),
                         row.ratio());
   }
-  text += fmt::format("\nHutch {}, template `{}`, {:%Y-%m-%d}, {} rounds in {} s.\n\n", result.version,
-                      result.template_name, fmt::gmtime(std::time(nullptr)), result.rounds, result.duration.count());
+  text += "\n" + steps_markdown(result.starts);
+  text += fmt::format("\nHutch {}, template `{}`, {}, {} rounds in {} s.\n\n", result.version, result.template_name,
+                      today(), result.rounds, result.duration.count());
   text += fmt::format("- Machine: {}\n- Noise: {}\n", machine_line(result.machine), noise_line(result));
   for (const auto& note : result.notes) text += fmt::format("- Note: {}\n", note);
   return text;

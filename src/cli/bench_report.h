@@ -19,6 +19,12 @@ struct BenchRow {
   [[nodiscard]] double ratio() const { return against.p50_us > 0 ? subject.p50_us / against.p50_us : 0; }
 };
 
+// Where the time of one kind of start goes.
+struct StartSteps {
+  std::string row;
+  std::vector<StepSummary> steps;
+};
+
 struct Machine {
   std::string kernel;
   std::string cpu_model;
@@ -32,6 +38,7 @@ struct Machine {
 
 struct BenchResult {
   std::vector<BenchRow> rows;
+  std::vector<StartSteps> starts;
   Machine machine;
   std::vector<std::pair<std::string, double>> anchor_spreads;  // Summary::spread of each anchor
   double load_before = 0;

@@ -23,7 +23,7 @@ Error wrong_output(const std::string& output, const std::string& errors) {
   return make_error(ErrorCode::internal, fmt::format("printed {:?} and {:?}", output, errors));
 }
 
-Result<Nanoseconds> time_command(const Command& command, const char* expected) {
+Result<Took> time_command(const Command& command, const char* expected) {
   const auto start = Clock::now();
   HUTCH_TRY(const auto completed, run_checked(command));
   const auto took = Clock::now() - start;
@@ -31,8 +31,16 @@ Result<Nanoseconds> time_command(const Command& command, const char* expected) {
   return took;
 }
 
-Result<Nanoseconds> time_engine_call(EngineClient& client, const wire::RunRequest& request, const char* expected,
-                                     Until until, Seen seen) {
+std::vector<StepTook> steps_of(const wire::Record& record) {
+  std::vector<StepTook> steps;
+  for (const auto& step : record.steps) {
+    steps.push_back({.name = step.name, .took = std::chrono::microseconds(step.duration_us)});
+  }
+  return steps;
+}
+
+Result<Took> time_engine_call(EngineClient& client, const wire::RunRequest& request, const char* expected, Until until,
+                              Seen seen) {
   ClientRun run{.request = request, .files = {}};
   Collected collected;
   const auto start = Clock::now();
@@ -45,8 +53,8 @@ Result<Nanoseconds> time_engine_call(EngineClient& client, const wire::RunReques
   const auto& record = std::get<wire::Record>(outcome);
   if (!record.warm) return make_error(ErrorCode::internal, "the sandbox was started cold");
   if (seen == Seen::by_client) return took;
-  const auto us = until == Until::whole_record ? record.phases.total_us : collected.events.front().at_us;
-  return std::chrono::microseconds(us);
+  if (until == Until::first_output) return Took{std::chrono::microseconds(collected.events.front().at_us)};
+  return Took{std::chrono::microseconds(record.phases.total_us), steps_of(record)};
 }
 
 // What plain programs see: nothing of the user's that could slow them down.
@@ -166,7 +174,7 @@ Series hutch_run(std::vector<std::string> arguments, const BenchProgram& program
 
 Series bare_fork(EngineClient& client, const std::string& template_name, int per_round) {
   return {.name = "fork, exit and wait of the zygote of " + template_name,
-          .measure = [&client, template_name]() -> Result<Nanoseconds> {
+          .measure = [&client, template_name]() -> Result<Took> {
             HUTCH_TRY(const std::uint64_t ns, client.measure_fork(template_name));
             return Nanoseconds(ns);
           },
@@ -176,7 +184,7 @@ Series bare_fork(EngineClient& client, const std::string& template_name, int per
 Result<Series> live_cell(EngineClient client, wire::RunRequest request, Seen seen, int per_round) {
   const auto session = std::make_shared<LiveSession>(std::move(client), std::move(request), seen);
   HUTCH_TRY(session->run_cell());
-  const auto measure = [session]() -> Result<Nanoseconds> {
+  const auto measure = [session]() -> Result<Took> {
     std::vector<Nanoseconds> took(kCellsInARow);
     for (auto& one : took) {
       HUTCH_TRY(one, session->run_cell());

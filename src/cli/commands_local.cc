@@ -85,6 +85,7 @@ Action define_bench(CLI::App& app, const Words&) {
       ->check(CLI::Range(1, 10'000));
   auto* json = app.add_flag("--json", bench->json);
   app.add_flag("--markdown", bench->markdown, "The table of BENCHMARKS.md")->excludes(json);
+  app.add_option("--save", bench->save, "Write the JSON to this FILE, too")->type_name("FILE");
   app.add_flag("--weaker-limits", bench->weaker_limits, "Where there are no control groups");
   return [bench](const Config&) { return bench_command(*bench); };
 }
