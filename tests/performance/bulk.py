@@ -22,6 +22,7 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(os.path.dirname(HERE), "scenarios"))
 import api_support  # noqa: E402
+import figures  # noqa: E402
 import support  # noqa: E402
 
 MOST_GROWTH = 32 << 20
@@ -190,6 +191,7 @@ def main() -> int:
     parser.add_argument("--template", default="bare")
     parser.add_argument("--json", help="where to write the figures")
     options = parser.parse_args()
+    measurement = figures.Measurement("bulk", options)
 
     home = support.begin(options.template)
     before = support.take_census(home)
@@ -222,11 +224,10 @@ def main() -> int:
         print("%s  %s" % ("ok  " if met else "FAIL", text))
     failed = sum(not met for met, _ in bulk.results)
     print("%d passed, %d failed" % (len(bulk.results) - failed, failed))
-    if options.json:
-        with open(options.json, "w") as file:
-            json.dump({"options": vars(options), "criteria": [{"met": met, "text": text} for met, text in bulk.results],
-                       "rows": [{"name": name, "bytes": size, "seconds": watch.seconds, "growth": watch.growth}
-                                for name, size, watch in bulk.rows]}, file, indent=2)
+    measurement.write(options.json, {
+        "criteria": [{"met": met, "text": text} for met, text in bulk.results],
+        "rows": [{"name": name, "bytes": size, "seconds": watch.seconds, "growth": watch.growth}
+                 for name, size, watch in bulk.rows]})
     return 1 if failed else 0
 
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import statistics
 import sys
 import time
 
@@ -20,9 +19,10 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(os.path.dirname(HERE), "scenarios"))
 import api_support  # noqa: E402
 import engine_protocol as protocol  # noqa: E402
+import figures  # noqa: E402
+import goals  # noqa: E402
 import support  # noqa: E402
 
-MOST_CELL_MS, MOST_PLOT_RATIO, MOST_GROWTH = 0.7, 1.1, 32 << 20
 PLOTS = """
 import io, json, time
 import matplotlib.pyplot as plt
@@ -47,8 +47,8 @@ print(json.dumps(pairs))
 """
 
 
-def one_more_cell(home: support.Home, rounds: int, mode: int) -> float:
-    """The median of x += 1, in milliseconds."""
+def one_more_cell(home: support.Home, rounds: int, mode: int) -> dict:
+    """A summary of x += 1."""
     home.run("pass", "--template", "default")  # the engine is there, and warm
     with protocol.Client(home.runtime + "/engine.sock") as shell:
         shell.hello()
@@ -60,26 +60,27 @@ def one_more_cell(home: support.Home, rounds: int, mode: int) -> float:
             while shell.receive()[0] != protocol.CELL_DONE:
                 pass
             if i >= 20:
-                took.append((time.perf_counter() - begin) * 1000)
+                took.append(time.perf_counter() - begin)
             time.sleep(0.001)
-    return statistics.median(took)
+    return figures.summary(took)
 
 
-def plots(api: api_support.Client, count: int) -> tuple[float, int]:
+def plots(api: api_support.Client, count: int) -> dict:
     """Shown against saved, as a ratio of medians; and how much the session's memory grew from 100 to 400 plots."""
     with api.session(template="default", mode="ipython", limits={"timeout": 120, "cpu_time": 120}) as session:
         run = session.run(PLOTS % count)
         if run["error"]:
             sys.exit("the plots failed: %s" % run["error"]["message"])
         pairs = json.loads(run["stdout"])
-        ratio = statistics.median(pair[1] for pair in pairs) / statistics.median(pair[0] for pair in pairs)
+        saved, shown = (figures.summary([pair[side] for pair in pairs]) for side in (0, 1))
         many = "for _ in range(50):\n    shown()"
         for _ in range(2):
             session.run(many)
         before = session.show()["memory_bytes"]
         for _ in range(6):
             session.run(many)
-        return ratio, session.show()["memory_bytes"] - before
+        return {"plot_saved": saved, "plot_shown": shown, "plot_ratio": shown["p50_ms"] / saved["p50_ms"],
+                "growth_bytes": session.show()["memory_bytes"] - before}
 
 
 def main() -> None:
@@ -88,28 +89,24 @@ def main() -> None:
     parser.add_argument("--plots", type=int, default=40)
     parser.add_argument("--json", help="where to write the figures")
     arguments = parser.parse_args()
+    measurement = figures.Measurement("cells", arguments)
     home = support.Home()
     try:
-        figures = {"cell_plain_ms": one_more_cell(home, arguments.rounds, 1),
-                   "cell_ipython_ms": one_more_cell(home, arguments.rounds, 2)}
+        found = {"cell_plain": one_more_cell(home, arguments.rounds, 1),
+                 "cell_ipython": one_more_cell(home, arguments.rounds, 2)}
     finally:
         home.call("engine", "stop")
         home.close()
     api_support.begin()
     try:
-        figures["plot_ratio"], figures["growth_bytes"] = plots(api_support.server.client(), arguments.plots)
+        found |= plots(api_support.server.client(), arguments.plots)
     finally:
         api_support.finish()
-    if arguments.json:
-        with open(arguments.json, "w", encoding="utf-8") as file:
-            json.dump(figures, file)
-    checks = [("x += 1, plain, p50 ms", figures["cell_plain_ms"], MOST_CELL_MS),
-              ("x += 1, IPython, p50 ms", figures["cell_ipython_ms"], MOST_CELL_MS),
-              ("a plot shown, over saved", figures["plot_ratio"], MOST_PLOT_RATIO),
-              ("memory from 100 to 400 plots, MiB", figures["growth_bytes"] / (1 << 20), MOST_GROWTH >> 20)]
-    for name, value, most in checks:
-        print("%-5s %-36s %8.3f, at most %s" % ("ok" if value <= most else "FAIL", name, value, most))
-    sys.exit(any(value > most for _, value, most in checks))
+    measurement.write(arguments.json, found)
+    verdicts = goals.judge("cells", found)
+    for line in goals.lines(verdicts):
+        print(line)
+    sys.exit(bool(goals.missed(verdicts)))
 
 
 main()

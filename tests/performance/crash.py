@@ -26,6 +26,7 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(os.path.dirname(HERE), "scenarios"))
 import api_support  # noqa: E402
+import figures  # noqa: E402
 import support  # noqa: E402
 
 READY_WITHIN = 2.0
@@ -355,6 +356,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json", help="where to write the figures")
     options = parser.parse_args()
+    measurement = figures.Measurement("crash", options)
 
     home = support.begin(options.template)
     before = support.take_census(home)
@@ -398,10 +400,9 @@ def main() -> int:
             print("        " + problem[:500])
     count = sum(not met for met, _, _ in results)
     print("%d passed, %d failed" % (len(results) - count, count))
-    if options.json:
-        with open(options.json, "w") as file:
-            json.dump({"options": vars(options), "ready_s": ready, "gone_s": gone, "answers": memory.answers,
-                       "checked": checked, "problems": failed}, file, indent=2)
+    measurement.write(options.json, {
+        "ready": figures.summary(ready), "gone": figures.summary(gone), "answers": memory.answers, "checked": checked,
+        "problems": {**failed, "left": [left] if left else []}})
     return 1 if count else 0
 
 

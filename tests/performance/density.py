@@ -2,15 +2,16 @@
 """Many sandboxes: a hundred starts at once, then thousands of sessions that stay open.
 
   python3 tests/performance/density.py [--sessions 2000] [--burst 100] [--template default]
-                                          [--mode plain|ipython] [--cell small|larger] [--json FILE]
+                                          [--mode plain|ipython] [--cell small|larger] [--strict] [--json FILE]
 
-Memory is what MemAvailable lost, divided by the number of sessions: everything the kernel keeps for them is in it. Every
-session must still answer; in the end nothing may be left. Exits with 1 when something failed, not when it was slow.
+Memory is what MemAvailable lost, divided by the number of sessions: everything the kernel keeps for them is in it. What
+the kernel keeps is counted, too: before, with all of them idle, and after. Every session must still answer; in the end
+nothing may be left. Exits with 1 when something failed; with --strict also when it was slow or large.
 """
 from __future__ import annotations
 
 import argparse
-import json
+import contextlib
 import os
 import selectors
 import statistics
@@ -20,23 +21,29 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(os.path.dirname(HERE), "scenarios"))
 import engine_protocol as protocol  # noqa: E402
+import figures  # noqa: E402
+import goals  # noqa: E402
 import support  # noqa: E402
 
+NAMESPACES = ("cgroup", "ipc", "mnt", "net", "pid", "user", "uts")
 MODES = {"plain": 1, "ipython": 2}
 CELL_OK = 0
 ROUNDS = 5
+SETTLED_WITHIN = 15.0  # seconds
 # Sessions are rehearsed with the like of the first; what the second leaves in memory is more its own.
 CELLS = {"small": "y = %d", "larger": "import math\nx = {'n': %d}\ndef f(a):\n    return math.floor(a['n'])\ny = f(x)"}
 
 
 def available() -> int:
-    """Bytes, once the kernel has settled: it frees namespaces in its own time."""
+    """Bytes, once the kernel has settled: it frees namespaces in its own time. Where others go on taking memory and giving
+    it back, it never does."""
     def read() -> int:
         with open("/proc/meminfo") as file:
             return next(int(line.split()[1]) << 10 for line in file if line.startswith("MemAvailable"))
 
     last, since = read(), time.monotonic()
-    while time.monotonic() - since < 1.5:
+    end = since + SETTLED_WITHIN
+    while since + 1.5 > time.monotonic() < end:
         time.sleep(0.1)
         now = read()
         if abs(now - last) > 1 << 20:
@@ -44,8 +51,21 @@ def available() -> int:
     return last
 
 
-def percentile(times: list[float], share: float) -> float:
-    return sorted(times)[min(int(len(times) * share), len(times) - 1)]
+def kernel_objects(home: support.Home) -> dict[str, int]:
+    """What the kernel keeps for everything below this process that this process has no part in."""
+    found: dict[str, set[str]] = {kind: set() for kind in NAMESPACES}
+    mounts = processes = 0
+    own = {kind: os.readlink("/proc/self/ns/" + kind) for kind in NAMESPACES}
+    for pid in support.descendants():
+        with contextlib.suppress(OSError):  # it has just ended
+            namespaces = {kind: os.readlink("/proc/%d/ns/%s" % (pid, kind)) for kind in NAMESPACES}
+            new = namespaces["mnt"] not in found["mnt"] | {own["mnt"]}
+            mounts += support.count_lines("/proc/%d/mountinfo" % pid) if new else 0
+            processes += 1
+            for kind, link in namespaces.items():
+                found[kind] |= {link} - {own[kind]}
+    return {"processes": processes, "control groups": len(support.groups_of(home)), "mounts": mounts,
+            **{kind + " namespaces": len(links) for kind, links in found.items()}}
 
 
 class Session:
@@ -122,10 +142,9 @@ def measure_burst(home: support.Home, path: str, template: str, count: int) -> d
         lasts.append(took)
         failed += wrong
         support.settle(lambda: home.status()["dying"] == 0)
-    single = statistics.median(singles)
-    return {"count": count, "single_ms": single * 1e3, "last_ms": statistics.median(lasts) * 1e3,
-            "every_last_ms": [took * 1e3 for took in lasts],
-            "allowed_ms": count * single / os.cpu_count() * 1.2 * 1e3, "failed": failed}
+    allowed = count * statistics.median(singles) / os.cpu_count() * 1.2
+    return {"count": count, "failed": failed, "single": figures.summary(singles), "last": figures.summary(lasts),
+            "allowed_ms": allowed * 1e3}
 
 
 def open_sessions(path: str, options: argparse.Namespace, sessions: list[Session], progress) -> list[float]:
@@ -152,23 +171,63 @@ def measure_sessions(home: support.Home, options: argparse.Namespace, progress) 
 def measure_open(home: support.Home, options: argparse.Namespace, sessions: list[Session], progress) -> dict:
     path = home.runtime + "/engine.sock"
     count = options.sessions
+    objects = {"before": kernel_objects(home)}
     before = available()
     times = open_sessions(path, options, sessions, progress)
     after = available()
+    objects["open"] = kernel_objects(home)
     answers = [session.cell("print(y)") == b"%d\n" % number for number, session in enumerate(sessions)]
     cells = []
     for session in sessions[:: max(count // 200, 1)]:
         begin = time.perf_counter()
         session.cell("y += 1")
         cells.append(time.perf_counter() - begin)
-    near_ten, near_all = times[5:15], times[-50:]
     begin = time.monotonic()
     for session in sessions:
         session.close()
     gone = support.settle(lambda: (status := home.status())["sessions"] == 0 and status["dying"] == 0, 60)
+    teardown = time.monotonic() - begin
+    objects["after"] = kernel_objects(home)
     return {"count": count, "bytes_each": (before - after) / count, "answered": sum(answers),
-            "start_at_10_ms": statistics.median(near_ten) * 1e3, "start_at_all_ms": statistics.median(near_all) * 1e3,
-            "cell_p50_ms": percentile(cells, 0.5) * 1e3, "teardown_s": time.monotonic() - begin, "all_gone": bool(gone)}
+            "start_at_10": figures.summary(times[5:15]), "start_at_all": figures.summary(times[-50:]),
+            "cell": figures.summary(cells), "teardown_s": teardown, "all_gone": bool(gone), "objects": objects}
+
+
+def leave() -> dict[str, str]:
+    """The engine is stopped; whatever differs from before it was started, by kind."""
+    try:
+        support.finish()
+    except AssertionError as error:
+        return dict(part.split(": ", 1) for part in str(error).removeprefix("left behind: ").split("; "))
+    return {}
+
+
+def complete(found: dict) -> bool:
+    """Nothing failed, however slow it was."""
+    sessions, at_once = found.get("sessions"), found.get("burst")
+    if sessions and not (sessions["answered"] == sessions["count"] and sessions["all_gone"]):
+        return False
+    return not found["left"] and not (at_once and at_once["failed"])
+
+
+def show(found: dict) -> None:
+    def told(times: dict) -> str:
+        return "%.2f ms (%.2f to %.2f, n %d)" % (times["p50_ms"], times["least_ms"], times["most_ms"], times["n"])
+
+    if burst := found.get("burst"):
+        print("one start on demand: %s\nthe last of %d: %s; %d failed" % (
+            told(burst["single"]), burst["count"], told(burst["last"]), burst["failed"]))
+    if sessions := found.get("sessions"):
+        print("%d of %d sessions answer; %.2f MiB each; all gone after %.1f s: %s" % (
+            sessions["answered"], sessions["count"], sessions["bytes_each"] / (1 << 20), sessions["teardown_s"],
+            sessions["all_gone"]))
+        print("a start beside 10: %s\na start beside all: %s\none more cell: %s" % (
+            told(sessions["start_at_10"]), told(sessions["start_at_all"]), told(sessions["cell"])))
+        print("%-20s %8s %8s %8s" % ("", *sessions["objects"]))
+        for kind in sessions["objects"]["before"]:
+            print("%-20s %8d %8d %8d" % (kind, *(counts[kind] for counts in sessions["objects"].values())))
+    for kind, what in found["left"].items():
+        print("left behind: %s: %s" % (kind, what))
 
 
 def main() -> int:
@@ -178,8 +237,10 @@ def main() -> int:
     parser.add_argument("--template", default="default")
     parser.add_argument("--mode", choices=MODES, default="plain", help="of the sessions")
     parser.add_argument("--cell", choices=CELLS, default="small", help="what each has run")
+    parser.add_argument("--strict", action="store_true", help="a goal that is missed is a failure, too")
     parser.add_argument("--json", help="where to write the figures")
     options = parser.parse_args()
+    measurement = figures.Measurement("density", options)
 
     def progress(done: int) -> None:
         if sys.stderr.isatty():
@@ -188,25 +249,24 @@ def main() -> int:
     home = support.begin(options.template)
     home.environment["HUTCH_ENGINE_MAX_SESSIONS"] = str(options.sessions)
     home.environment["HUTCH_ENGINE_POOL_MAX"] = "8"
+    found: dict = {"template": options.template, "mode": options.mode, "cell": options.cell, "cores": os.cpu_count()}
     try:
         first = home.run("1")
         if first.code != 0:
             sys.exit(first.errors)
         path = home.runtime + "/engine.sock"
-        result = {"template": options.template, "mode": options.mode, "cell": options.cell, "cores": os.cpu_count()}
         if options.burst:
-            result["burst"] = measure_burst(home, path, options.template, options.burst)
+            found["burst"] = measure_burst(home, path, options.template, options.burst)
         if options.sessions:
-            result["sessions"] = measure_sessions(home, options, progress)
+            found["sessions"] = measure_sessions(home, options, progress)
     finally:
-        support.finish()  # with a census: nothing may be left
-    print(json.dumps(result, indent=2))
-    if options.json:
-        with open(options.json, "w") as file:
-            json.dump(result, file)
-    sessions, at_once = result.get("sessions"), result.get("burst")
-    complete = not sessions or (sessions["answered"] == sessions["count"] and sessions["all_gone"])
-    return 0 if complete and not (at_once and at_once["failed"]) else 1
+        found["left"] = leave()
+    measurement.write(options.json, found)
+    show(found)
+    verdicts = goals.judge("density", found)
+    for line in goals.lines(verdicts):
+        print(line)
+    return 0 if complete(found) and not (options.strict and goals.missed(verdicts)) else 1
 
 
 if __name__ == "__main__":

@@ -26,8 +26,10 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(os.path.dirname(HERE), "scenarios"))
 import api_support  # noqa: E402
+import figures  # noqa: E402
 import machine  # noqa: E402
 import support  # noqa: E402
+from figures import percentile, summary  # noqa: E402
 from load_connection import Answer, Connection, Lost  # noqa: E402
 
 TENANTS = 8
@@ -51,15 +53,6 @@ HOSTILE = {
     "segfault": ("import ctypes; ctypes.string_at(0)", (139,)),
 }
 KINDS = {"run": 30, "cell": 22, "files": 14, "stream": 14, "hostile run": 12, "hostile cell": 6, "hang up": 2}
-
-
-def percentile(times: list[float], share: float) -> float:
-    return sorted(times)[min(int(len(times) * share), len(times) - 1)] if times else 0.0
-
-
-def summary(times: list[float]) -> dict:
-    named = {"p50_ms": percentile(times, 0.5), "p99_ms": percentile(times, 0.99), "most_ms": max(times, default=0)}
-    return {"count": len(times), **{name: seconds * 1e3 for name, seconds in named.items()}}
 
 
 # Clients
@@ -431,6 +424,18 @@ def rows_without(watch: machine.Watch, load: dict) -> list[tuple[str, list[float
     return rows
 
 
+def told(load: dict, overload: Tally) -> dict:
+    """What the goals are about."""
+    (victim_idle, prober_idle), (victim, prober) = load["idle"], load["loaded"]
+    everyone = (load["tally"], victim_idle, prober_idle, victim, prober, overload)
+    problems = {name: sum(len(one.problems[kind]) for one in everyone) for name, kind in (
+        ("wrong", "wrong"), ("lost", "lost"), ("server_errors", "5xx"), ("hostile_astray", "hostile"))}
+    return {**problems, "answers": sum(map(len, load["tally"].times.values())), "seconds": load["seconds"],
+            "refused_429": summary(prober.refusals), "refused_503": summary(overload.refusals),
+            "idle": {kind: summary(victim_idle.times[kind]) for kind in ("run", "cell")},
+            "loaded": {kind: summary(victim.times[kind]) for kind in ("run", "cell")}}
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--clients", type=int, default=200)
@@ -438,6 +443,7 @@ def main() -> int:
     parser.add_argument("--template", default="bare")
     parser.add_argument("--json", help="where to write the figures")
     options = parser.parse_args()
+    measurement = figures.Measurement("load", options)
 
     home = support.begin(options.template, own_cgroup=False)  # where a user's would be: what it is weighed against counts
     try:
@@ -464,7 +470,8 @@ def main() -> int:
         print("the machine was away for %.1f %% of that time" % (100 * watch.share(load["all_seconds"])))
     print("%-36s %8s %10s %10s %10s" % ("", "count", "p50 ms", "p99 ms", "most ms"))
     for name, times in rows:
-        print("%-36s %8d %10.2f %10.2f %10.2f" % (name, *summary(times).values()))
+        print("%-36s %8d %10.2f %10.2f %10.2f" % (name, len(times), *(
+            percentile(times, share) * 1e3 for share in (0.5, 0.99, 1))))
     refused = {"load": load["tally"].refused, "victim": load["loaded"][0].refused, "full queue": overload.refused}
     print("refused:", {name: dict(counts) for name, counts in refused.items()})
     print("hostile: %s; daemon's own memory after the load: %.1f MiB" % (dict(load["tally"].hostile), memory / 2**20))
@@ -473,13 +480,13 @@ def main() -> int:
         print("%s  %s" % ("ok  " if met else "FAIL", text))
     failed = sum(not met for met, _ in results)
     print("%d passed, %d failed" % (len(results) - failed, failed))
-    if options.json:
-        with open(options.json, "w") as file:
-            json.dump({"options": vars(options), "cores": os.cpu_count(), "memory": memory, "refused": refused,
-                       "criteria": [{"met": met, "text": text} for met, text in results],
-                       "times": {name: summary(times) for name, times in rows},
-                       "victim": {name: summary(times) for name, times in load["loaded"][0].times.items()},
-                       "problems": load["tally"].problems}, file, indent=2)
+    measurement.write(options.json, {
+        **told(load, overload), "memory": memory, "refused": refused, "left": left,
+        "away_share": watch.share(load["all_seconds"]) if watch.possible else None,
+        "criteria": [{"met": met, "text": text} for met, text in results],
+        "times": {name: summary(times) for name, times in rows},
+        "victim": {name: summary(times) for name, times in load["loaded"][0].times.items()},
+        "problems": load["tally"].problems})
     return 1 if failed else 0
 
 

@@ -4,10 +4,10 @@ of the tool run_python over the same run on /v1.
 
   python3 tests/performance/overhead.py [--rounds 300] [--template bare] [--json FILE]
 
-What HTTP costs is found in each answer by itself: the time that its client waited, less the time that the engine had the
-run for, which is in the same answer. How long that run took, and whether another did at the same time, does not enter. What
-the client and the kernel take of it is in there; the same of an engine call is told beside it. As a cross-check the
-difference between the two series is told, too.
+What is beside the run is found in each answer by itself: the time that its client waited, less the time that the engine
+had the run for, which is in the same answer. How long that run took, and whether another did at the same time, does not
+enter. What the client and the kernel take of it is in there, and in the same of an engine call: HTTP costs what it has more
+of that. As a cross-check the difference between the two series is told, too.
 
 Both sides are asked over bare sockets by the same process, in turn, with a rest between, so that each start finds a
 sandbox made in advance and the client's own cost is alike. Exits with 1 when a goal is missed.
@@ -26,6 +26,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(os.path.dirname(HERE), "scenarios"))
 import api_support  # noqa: E402
 import engine_protocol as protocol  # noqa: E402
+import figures  # noqa: E402
 import support  # noqa: E402
 
 REST = 0.015  # seconds, in which the next sandbox is made
@@ -124,6 +125,7 @@ def measure(home: support.Home, template: str, rounds: int) -> dict:
         result["engine_outside_%s_ms" % name] = quantile(engine.outside, share)
         result["http_outside_%s_ms" % name] = quantile(over_http.outside, share)
         result["difference_%s_ms" % name] = result["http_%s_ms" % name] - result["engine_%s_ms" % name]
+    result["overhead_ms"] = result["http_outside_p50_ms"] - result["engine_outside_p50_ms"]
     return result
 
 
@@ -140,19 +142,18 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=300)
     parser.add_argument("--template", default="bare")
-    parser.add_argument("--json")
+    parser.add_argument("--json", help="where to write the figures")
     arguments = parser.parse_args()
+    measurement = figures.Measurement("overhead", arguments)
     home = support.Home()
     try:
         result = measure(home, arguments.template, arguments.rounds)
     finally:
         home.call("engine", "stop")
         home.close()
-    if arguments.json:
-        with open(arguments.json, "w") as file:
-            json.dump(result, file, indent=1)
+    measurement.write(arguments.json, result)
     tell(result)
-    goals = (("HTTP beside the engine's own time, p50", result["http_outside_p50_ms"], MOST_OVERHEAD_MS),
+    goals = (("HTTP over an engine call, p50", result["overhead_ms"], MOST_OVERHEAD_MS),
              ("one more cell over HTTP, p50", result["cell_ms"], MOST_CELL_MS),
              ("a tool call over the same run, p50", result["tool_overhead_ms"], MOST_TOOL_MS))
     for name, value, most in goals:
