@@ -5,6 +5,8 @@ SHELL := /bin/bash
 .NOTPARALLEL:
 
 FUZZ_SECONDS ?= 60
+# Where the programs that measure leave their figures; `benchmarks` is what BENCHMARKS.md is made of.
+RESULTS ?= build/results
 HUTCH := build/bin/hutch
 
 export HUTCH_DATA_DIR := $(CURDIR)/build/data
@@ -48,7 +50,8 @@ help:
 	  '  make bulk      gigabytes in, out and printed; the daemon must not grow' \
 	  '  make overhead  what HTTP costs over a call of the engine' \
 	  '  make cells     what one more cell and a shown plot cost' \
-  '  make interop   MCP suites and clients from npm' \
+	  '                 all of these that measure take RESULTS=DIRECTORY for their figures; see BENCHMARKS.md' \
+	  '  make interop   MCP suites and clients from npm' \
 	  '  make conformance  Schemathesis: every answer of the API is one that openapi.json has' \
 	  '' \
 	  '  make clean     remove build directories, with the templates and caches in them' \
@@ -121,35 +124,42 @@ fuzz: setup
 	  done
 
 bench: template
-	$(HUTCH) bench
+	@mkdir -p '$(RESULTS)'
+	$(HUTCH) bench --save '$(RESULTS)/starts.json'
 
-# What is found is in build/peers; RESULTS=benchmarks keeps it in the repository, for tools/update_benchmarks.
 bench-peers: template
-	python3 tests/performance/peers/main.py --json $(or $(RESULTS),build/peers)/peers.json
+	@mkdir -p '$(RESULTS)'
+	python3 tests/performance/peers/main.py --json '$(RESULTS)/peers.json'
 
 attacks: template
 	python3 tests/attacks/run.py
 
 density: template
-	python3 tests/performance/density.py
+	@mkdir -p '$(RESULTS)'
+	python3 tests/performance/density.py --json '$(RESULTS)/density.json'
 
 soak: template
 	python3 tests/performance/soak.py
 
 load: template
-	python3 tests/performance/load.py
+	@mkdir -p '$(RESULTS)'
+	python3 tests/performance/load.py --json '$(RESULTS)/load.json'
 
 crash: template
-	python3 tests/performance/crash.py
+	@mkdir -p '$(RESULTS)'
+	python3 tests/performance/crash.py --json '$(RESULTS)/crash.json'
 
 bulk: template
-	python3 tests/performance/bulk.py
+	@mkdir -p '$(RESULTS)'
+	python3 tests/performance/bulk.py --json '$(RESULTS)/bulk.json'
 
 overhead: template
-	python3 tests/performance/overhead.py
+	@mkdir -p '$(RESULTS)'
+	python3 tests/performance/overhead.py --json '$(RESULTS)/overhead.json'
 
 cells: template
-	python3 tests/performance/cells.py
+	@mkdir -p '$(RESULTS)'
+	python3 tests/performance/cells.py --json '$(RESULTS)/cells.json'
 
 interop: template
 	tests/interop/mcp/run.sh $(HUTCH)
