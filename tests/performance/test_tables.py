@@ -8,8 +8,10 @@ import os
 import sys
 import tempfile
 import unittest
+import unittest.mock
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import density  # noqa: E402
 import figures  # noqa: E402
 import goals  # noqa: E402
 
@@ -106,6 +108,37 @@ class GoalsTest(unittest.TestCase):
         self.assertIsNone(verdict("starts", "print_cold`", few))
         slower = {**large, "loaded": {"run": figures.summary([1.0] * 100), "cell": MANY}}
         self.assertIs(verdict("load", "one-shots, p99", slower), False)
+
+
+class DensityTest(unittest.TestCase):
+    def found(self, part: str = "", **more) -> dict:
+        found = copy.deepcopy(RESULTS["density"])
+        found["sessions"]["answered"], found["burst"]["allowed_ms"] = 2000, 2.5
+        (found[part] if part else found).update(more)
+        return found
+
+    def test_all_is_well(self) -> None:
+        self.assertTrue(density.succeeded(self.found(), strict=True))
+
+    def test_what_fails_is_never_a_success(self) -> None:
+        for failed in (self.found("sessions", answered=1999), self.found("sessions", all_gone=False),
+                       self.found("burst", failed=1), self.found(left={"mounts": "30 before, 31 after"})):
+            self.assertFalse(density.succeeded(failed, strict=False))
+
+    def test_what_is_left_behind_is_told_by_kind(self) -> None:
+        def finish() -> None:
+            raise AssertionError("left behind: processes: [] before, ['init', 'python3'] after; "
+                                 "mounts: 30 before, 31 after")
+
+        with unittest.mock.patch.object(density.support, "finish", finish):
+            self.assertEqual(density.leave(), {"processes": "[] before, ['init', 'python3'] after",
+                                               "mounts": "30 before, 31 after"})
+
+    def test_what_is_slow_or_large_is_one_unless_it_is_strict(self) -> None:
+        for slow in (self.found("burst", allowed_ms=1.9), self.found("sessions", bytes_each=1_600_000),
+                     self.found("sessions", start_at_all=MANY), self.found("sessions", teardown_s=10.5)):
+            self.assertTrue(density.succeeded(slow, strict=False))
+            self.assertFalse(density.succeeded(slow, strict=True))
 
 
 class TablesTest(unittest.TestCase):
