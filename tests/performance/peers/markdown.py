@@ -1,6 +1,7 @@
 """The results as Markdown tables."""
 from __future__ import annotations
 
+import notes
 from attacks import ESCAPE, HARDENING, INFORMATION
 from better import OWN
 from stats import ENOUGH_FOR_P95, ENOUGH_FOR_P99, NOISY
@@ -129,6 +130,10 @@ def better(found: list[dict]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def beyond_figures() -> str:
+    return "\n".join("- " + note for note in notes.BETTER) + "\n"
+
+
 def machine(facts: dict) -> str:
     return ("- Machine: {cores} x {processor}, {memory_gib} GiB, Linux {kernel}, {python}, {hutch}\n"
             "- Load: {load_before} before, {load_after} after").format_map(facts)
@@ -149,7 +154,7 @@ def body(results: dict, heading: str, pictures: dict[str, str]) -> str:
             parts += ["%s %s\n" % (heading, part["title"]), render(part)]
             parts += ["- " + note for note in part.get("notes", [])] + [""] * bool(part.get("notes"))
             parts += ["![%s](%s)\n" % (part["title"], pictures[key])] if key in pictures else []
-    parts += [heading + " Where a peer is better in these figures\n", better(results["better"])]
+    parts += [heading + " Where a peer is better in these figures\n", better(results["better"]), beyond_figures()]
     parts.append(heading + " How each is set up\n")
     rows = [[name(peer["name"]), peer["version"] or "–",
              "not measured: " + peer["missing"] if peer["missing"] else peer["about"]] for peer in results["peers"]]

@@ -28,4 +28,8 @@ ATTACKS = (
     "In gVisor a program talks to another kernel than the host's: what is open there of seccomp_missing, "
     "unshare_user, chroot_pivot and capability_sets is open in that kernel.",
     "Pyodide has no system calls, which the programs are told; canary_by_javascript is asked of it alone.")
+BETTER = (
+    "What no figure here shows: gVisor puts another kernel between the program and the host's, Pyodide an instruction "
+    "set; Hutch shares the host's kernel, as containers do. Containers have images, a network and packages that are "
+    "installed while they run; Hutch has templates, and none of the others.",)
 OF = {"cell": CELL, "at_once": AT_ONCE, "sustained": SUSTAINED, "memory": MEMORY, "attacks": ATTACKS}
