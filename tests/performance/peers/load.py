@@ -14,7 +14,7 @@ from workloads import PRINT
 
 SHARE = 0.7        # of the memory that is free may be asked for
 LONG = 20.0        # seconds; what takes longer is asked for once
-QUICK = 0.2        # seconds of one start; nobody asks for many a second of what is slower
+QUICK = 1.0        # seconds of one start; what is slower has no starts a second
 WORKERS = 2        # that ask back to back, for every core
 
 
