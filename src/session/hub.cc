@@ -199,7 +199,8 @@ std::shared_ptr<Session> Hub::add_session(SessionSettings settings) {
   const std::string id = settings.id;
   auto session = std::make_shared<Session>(engine_, std::move(settings), owner);
   session->on_changed = [this](Session& changed) {
-    if (on_session_changed) on_session_changed(changed);
+    // A run may come to its end while its session is being ended, which is in no list any more.
+    if (on_session_changed && sessions_.contains(changed.settings().id)) on_session_changed(changed);
   };
   session->on_cpu_used = [this](Session& spender, std::uint64_t cpu_us) {
     try {
