@@ -1,8 +1,8 @@
 """The file porter: a second runner in the sandbox of a live session. It changes the workspace for the file API while
 the program may be running, and racing with it, in another process. It has no more rights than the program.
 
-One request at a time, and exactly one DONE or FAILED for each. An upload (WRITE or UNPACK, DATA …, then END or ABORT)
-that fails is answered at once; what still comes of it is swallowed in silence up to its END or ABORT. A healthy upload
+One request at a time, and exactly one DONE or FAILED for each. An upload (WRITE or UNPACK, DATA …, then END or ABORT; or
+WRITE_FILES, then for each file NEXT_FILE and DATA …, then END or ABORT) that fails is answered at once; what still comes of it is swallowed in silence up to its END or ABORT. A healthy upload
 that is aborted is answered by a DONE of zeros. No path leads through a symbolic link, whatever the program does.
 """
 from __future__ import annotations
@@ -12,10 +12,10 @@ import os
 import stat
 import sys
 
-from .porter_paths import (NEW_FILE, Directory, Failed, Removal, hidden_name, kind_of, not_root, path_of, reach, unmake,
-                           write_all)
-from .wire import (ABORT, DATA, DONE, END, FAILED, MAX_DATA, MKDIR, MOVE, PACK, REMOVE, UNPACK, WRITE, Channel,
-                   ProtocolError, Reader)
+from .porter_paths import (NEW_FILE, Failed, Removal, Staging, check_place, hidden_name, kind_of, not_root, path_of, reach,
+                           unmake, write_all)
+from .wire import (ABORT, DATA, DONE, END, FAILED, MAX_DATA, MKDIR, MOVE, NEXT_FILE, PACK, REMOVE, UNPACK, WRITE,
+                   WRITE_FILES, Channel, ProtocolError, Reader)
 
 BROKEN_PROTOCOL = 125  # the exit code
 
@@ -36,6 +36,8 @@ class Engine:
         self._early = channel._pending  # what was read before we took over
         self._buffer = memoryview(bytearray(MAX_DATA))  # one for all: fresh memory costs more than the copying
         self.uploading = False  # neither END nor ABORT has come
+        self.in_files = False  # what is uploaded are several, each after its NEXT_FILE
+        self._announced: bytes | None = None  # the payload of that, until next_file()
 
     def receive(self) -> tuple[int, memoryview]:
         """The next frame as (type, payload). The payload is good until the next call."""
@@ -63,9 +65,12 @@ class Engine:
             raise HungUp from None
 
     def data(self) -> memoryview:
-        """The next piece of the upload, good until the next call; empty after its end."""
-        while self.uploading:
+        """The next piece of the upload, or of this file of it, good until the next call; empty after its end."""
+        while self.uploading and self._announced is None:
             kind, piece = self.receive()
+            if kind == NEXT_FILE and self.in_files:
+                self._announced = bytes(piece)
+                continue
             if kind == DATA:
                 if piece:
                     return piece
@@ -77,10 +82,18 @@ class Engine:
                 raise Aborted
         return self._buffer[:0]
 
+    def next_file(self) -> bytes | None:
+        """What is said of the next file, when the one before has been read to its end; nothing after the last."""
+        if self.data():
+            raise ProtocolError("data of no file")
+        announced, self._announced = self._announced, None
+        return announced
+
     def swallow(self) -> None:
         try:
-            while self.data():
-                pass
+            while self.uploading:
+                self._announced = None
+                self.data()
         except Aborted:
             pass
 
@@ -129,7 +142,7 @@ def serve(engine: Engine, root: int) -> None:
         return  # it crossed our answer
     if kind not in HANDLERS:
         raise ProtocolError("request %d is unknown" % kind)
-    engine.uploading = kind in (WRITE, UNPACK)
+    engine.uploading, engine.in_files = kind in (WRITE, UNPACK, WRITE_FILES), kind == WRITE_FILES
     try:
         try:
             created, count, size = HANDLERS[kind](engine, root, Reader(bytes(payload)))
@@ -188,18 +201,6 @@ def write_into(engine: Engine, parent: int, name: str, mode: int, exclusive: boo
             os.unlink(temporary, dir_fd=parent)
         except OSError:  # renamed
             pass
-
-
-def check_place(name: str, parent: int, exclusive: bool) -> bool:
-    """True when nothing is there yet."""
-    kind = kind_of(name, parent)
-    if kind and exclusive:
-        raise Failed("already_exists", "the file exists")
-    if kind == stat.S_IFDIR:
-        raise Failed("is_directory", "a directory is in its place")
-    if kind not in (0, stat.S_IFREG):
-        raise Failed("not_a_file", "what is in its place is neither a file nor a directory")
-    return kind == 0
 
 
 def remove(engine: Engine, root: int, reader: Reader) -> Done:
@@ -279,24 +280,32 @@ def unpack(engine: Engine, root: int, reader: Reader) -> Done:
         reach(root, parts).__exit__()
     except FileNotFoundError:  # it is made when everything has arrived
         pass
-    staging = hidden_name()
-    os.mkdir(staging, 0o700, dir_fd=root)
-    try:
-        with reach(root, [staging]) as fresh:
-            store = archives.Store(fresh.fd, most_files)
-            archives.fill(store, archives.unpack_zip if is_zip else archives.unpack_tar, engine)
-            while engine.data():  # padding; an ABORT still counts
-                pass
-            with reach(root, parts, make=True) as target:
-                archives.merge(fresh.fd, target.fd, lambda *_: None)  # fails, if it must, before anything has moved
-                archives.merge(fresh.fd, target.fd,
-                               lambda name, old, new: os.rename(name, name, src_dir_fd=old, dst_dir_fd=new))
-                return target.first_made is not None, store.files, store.size
-    finally:
-        try:
-            Removal().remove(staging, root)
-        except (OSError, Failed):
+    with Staging(root) as fresh:
+        store = archives.Store(fresh, most_files)
+        archives.fill(store, archives.unpack_zip if is_zip else archives.unpack_tar, engine)
+        while engine.data():  # padding; an ABORT still counts
             pass
+        with reach(root, parts, make=True) as target:
+            archives.merge(fresh, target.fd, lambda *_: None)  # fails, if it must, before anything has moved
+            archives.merge(fresh, target.fd,
+                           lambda name, old, new: os.rename(name, name, src_dir_fd=old, dst_dir_fd=new))
+            return target.first_made is not None, store.files, store.size
 
 
-HANDLERS = {WRITE: write, REMOVE: remove, MKDIR: make_directory, MOVE: move, PACK: pack, UNPACK: unpack}
+def write_files(engine: Engine, root: int, reader: Reader) -> Done:
+    """Into a hidden directory, until all of them are complete."""
+    from .porter_batch import Batch
+
+    reader.end()
+    with Staging(root) as fresh:
+        batch = Batch(root, fresh)
+        while (announced := engine.next_file()) is not None:
+            about = Reader(announced)
+            path = path_of(about)
+            about.end()
+            batch.receive(path, engine)
+        return batch.move(), len(batch.paths), batch.size
+
+
+HANDLERS = {WRITE: write, REMOVE: remove, MKDIR: make_directory, MOVE: move, PACK: pack, UNPACK: unpack,
+            WRITE_FILES: write_files}

@@ -120,6 +120,18 @@ def kind_of(name: str, parent: int) -> int:
         return 0
 
 
+def check_place(name: str, parent: int, exclusive: bool) -> bool:
+    """True when nothing is there yet."""
+    kind = kind_of(name, parent)
+    if kind and exclusive:
+        raise Failed("already_exists", "the file exists")
+    if kind == stat.S_IFDIR:
+        raise Failed("is_directory", "a directory is in its place")
+    if kind not in (0, stat.S_IFREG):
+        raise Failed("not_a_file", "what is in its place is neither a file nor a directory")
+    return kind == 0
+
+
 def hidden_name() -> str:
     return ".hutch-" + os.urandom(16).hex()
 
@@ -178,3 +190,29 @@ class Removal:
     def _check_time(self) -> None:
         if time.monotonic() > self._deadline:
             raise Failed("io_error", "the directory could not be removed in time")
+
+
+class Staging:
+    """A hidden directory in the workspace, for what is to appear as a whole; removed with what is left in it."""
+
+    def __init__(self, root: int) -> None:
+        self._root, self._name = root, hidden_name()
+
+    def __enter__(self) -> int:
+        os.mkdir(self._name, 0o700, dir_fd=self._root)
+        try:
+            self._directory = reach(self._root, [self._name])
+        except BaseException:  # the program was faster
+            self._remove()
+            raise
+        return self._directory.fd
+
+    def __exit__(self, *_: object) -> None:
+        self._directory.__exit__()
+        self._remove()
+
+    def _remove(self) -> None:
+        try:
+            Removal().remove(self._name, self._root)
+        except (OSError, Failed):
+            pass

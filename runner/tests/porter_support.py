@@ -5,6 +5,7 @@ import os
 import socket
 import struct
 import sys
+import threading
 import traceback
 
 from support import RUNNER, Connection, RunnerTest, frame, text
@@ -12,7 +13,7 @@ from support import RUNNER, Connection, RunnerTest, frame, text
 sys.path.insert(0, str(RUNNER))
 from hutch_runner import porter, wire  # noqa: E402
 
-WRITE, DATA, END, ABORT, REMOVE, MKDIR, MOVE, PACK, UNPACK = range(10, 19)
+WRITE, DATA, END, ABORT, REMOVE, MKDIR, MOVE, PACK, UNPACK, WRITE_FILES, NEXT_FILE = range(10, 21)
 DONE, FAILED, PIECE = 80, 81, 82
 TAR, ZIP = 0, 1
 
@@ -76,6 +77,14 @@ class Porter(Connection):
         self.say(last)
         return self.answer()
 
+    def write_files(self, *files: tuple[str, bytes], last: int = END):
+        self.say(WRITE_FILES)
+        for path, content in files:
+            self.say(NEXT_FILE, text(path))
+            self.data(content)
+        self.say(last)
+        return self.answer()
+
     def remove(self, path: str, recursive: bool = False):
         self.say(REMOVE, text(path) + bytes((recursive,)))
         return self.answer()
@@ -130,6 +139,13 @@ class PorterTest(RunnerTest):
         started = Porter(str(self.inside), prepare, first)
         self.addCleanup(started.wait)
         return started
+
+    def wait_for(self, condition) -> None:
+        for _ in range(60_000):
+            if condition():
+                return
+            threading.Event().wait(.001)
+        self.fail("it did not happen")
 
     def tree(self, top=None) -> list[str]:
         top = top or self.inside

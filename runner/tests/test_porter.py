@@ -9,10 +9,86 @@ import struct
 import threading
 from pathlib import Path
 
-from porter_support import ABORT, DATA, END, MKDIR, WRITE, PorterTest, porter, wire
+from porter_support import ABORT, DATA, END, MKDIR, NEXT_FILE, WRITE, WRITE_FILES, PorterTest, porter, wire
 from support import frame, text
 
 NOTHING = (False, 0, 0)
+
+
+class WriteFilesTest(PorterTest):
+    def content(self) -> dict[str, bytes]:
+        return {path: (self.inside / path).read_bytes() for path in self.tree() if (self.inside / path).is_file()}
+
+    def test_several_files_are_made_and_replaced(self) -> None:
+        big = os.urandom(2_500_000)
+        self.porter.write("old", b"before", executable=True)
+        self.assertEqual(self.porter.write_files(("a/b/big", big), ("old", b"new"), ("a/empty", b"")),
+                         (True, 3, len(big) + 3))
+        self.assertEqual(self.content(), {"a/b/big": big, "old": b"new", "a/empty": b""})
+        self.assertEqual(stat.S_IMODE((self.inside / "old").stat().st_mode), 0o644)
+        self.assertEqual(self.porter.write_files(("old", b"newer")), (False, 1, 5))
+        self.assertEqual(self.porter.write_files(("twice", b"1"), ("twice", b"22")), (True, 2, 3))
+        self.assertEqual((self.inside / "twice").read_bytes(), b"22")
+        self.assertEqual(self.porter.write_files(), NOTHING)
+        self.assertEqual(self.tree(), ["a", "a/b", "a/b/big", "a/empty", "old", "twice"])
+
+    def test_nothing_is_seen_of_them_before_the_end(self) -> None:
+        self.porter.say(WRITE_FILES)
+        self.porter.say(NEXT_FILE, text("d/f"))
+        self.porter.data(b"x")
+        self.porter.say(NEXT_FILE, text("g"))
+        self.porter.data(b"y")
+        self.wait_for(lambda: len(self.tree()) == 3)
+        self.assertTrue(all(name.startswith(".hutch-") for name in self.tree()))
+        self.porter.say(END)
+        self.assertEqual(self.porter.answer(), (True, 2, 2))
+        self.assertEqual(self.tree(), ["d", "d/f", "g"])
+
+    def test_when_one_fails_everything_is_as_it_was(self) -> None:
+        (self.inside / "directory").mkdir()
+        (self.inside / "link").symlink_to(self.outside)
+        os.mkfifo(self.inside / "fifo")
+        self.porter.write("old", b"before", executable=True)
+        before = self.tree()
+        for bad, code in (("directory", "is_directory"), ("", "is_directory"), ("fifo", "not_a_file"),
+                          ("link", "not_a_file"), ("link/x", "invalid_path"), ("old/x", "invalid_path"),
+                          ("../x", "invalid_path"), ("new", "is_directory"), ("x" * 256, "invalid_path")):
+            last = ("new/sub", b"x") if bad == "new" else ("after", b"x")
+            with self.subTest(bad):
+                self.assertEqual(self.porter.write_files(("old", b"new"), ("made/f", b"x"), (bad, b"x"), last), code)
+                self.assertEqual((self.tree(), self.content()), (before, {"old": b"before"}))
+                self.assertEqual(stat.S_IMODE((self.inside / "old").stat().st_mode), 0o755)
+        self.assertEqual(self.porter.write_files(("old", b"new"), ("made/f", b"x"), last=ABORT), NOTHING)
+        self.porter.say(WRITE_FILES)
+        self.porter.say(ABORT)
+        self.assertEqual(self.porter.answer(), NOTHING)
+        self.assertEqual((self.tree(), self.content()), (before, {"old": b"before"}))
+        self.assertEqual(self.porter.write_files(("old", b"new")), (False, 1, 3), "it goes on working")
+
+    def test_what_was_moved_is_put_back_when_the_program_is_in_the_way(self) -> None:
+        """After everything was checked, the last one finds a directory in its place."""
+        def make_one_in_the_way() -> None:
+            rename = os.rename
+
+            def renamed(old: str, new: str, **places: int) -> None:
+                if new == "last":
+                    os.mkdir(self.inside / "last")
+                rename(old, new, **places)
+            os.rename = renamed
+
+        racing = self.start_porter(prepare=make_one_in_the_way)
+        racing.write("old", b"before")
+        self.assertEqual(racing.write_files(("old", b"1"), ("old", b"2"), ("made/new", b"3"), ("new", b"4"),
+                                            ("new", b"5"), ("last", b"6")), "is_directory")
+        self.assertEqual((self.tree(), self.content()), (["last", "old"], {"old": b"before"}))
+
+    def test_the_engine_keeps_to_the_order(self) -> None:
+        for frames in ((WRITE_FILES, b""), (DATA, b"x")), ((WRITE, text("f") + b"\0\0"), (NEXT_FILE, text("g"))):
+            porter = self.start_porter()
+            for kind, payload in frames:
+                porter.say(kind, payload)
+            self.assertIsNone(porter.receive())
+        self.assertEqual(self.tree(), [])
 
 
 class WriteTest(PorterTest):
@@ -48,13 +124,6 @@ class WriteTest(PorterTest):
         self.porter.say(END)
         self.assertEqual(self.porter.answer(), (False, 1, 3))
         self.assertEqual(self.tree(), ["f"])
-
-    def wait_for(self, condition) -> None:
-        for _ in range(60_000):
-            if condition():
-                return
-            threading.Event().wait(.001)
-        self.fail("it did not happen")
 
     def test_exclusive_replaces_nothing(self) -> None:
         self.assertEqual(self.porter.write("f", b"1", exclusive=True), (True, 1, 1))

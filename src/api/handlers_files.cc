@@ -38,6 +38,14 @@ ApiError upload_too_large() {
           .message = "The upload is larger than this daemon takes."};
 }
 
+ApiError broke_off(BodyProblem problem) {
+  const bool slow = problem == BodyProblem::too_slow;
+  return {.status = slow ? 408U : 400U,
+          .category = "invalid_request",
+          .code = slow ? "too_slow" : "bad_arguments",
+          .message = "The upload broke off; nothing was changed."};
+}
+
 // The body, piece by piece; how it ended.
 net::awaitable<Api<wire::PorterDone>> send_body(Request& request, Porter& porter) {
   std::uint64_t total = 0;
@@ -46,11 +54,7 @@ net::awaitable<Api<wire::PorterDone>> send_body(Request& request, Porter& porter
     if (!piece) {
       co_await porter.send(wire::PorterTask::abort, wire::PorterNothing{});
       std::ignore = co_await porter.outcome();
-      const bool slow = piece.error() == BodyProblem::too_slow;
-      co_return std::unexpected(ApiError{.status = slow ? 408U : 400U,
-                                         .category = "invalid_request",
-                                         .code = slow ? "too_slow" : "bad_arguments",
-                                         .message = "The upload broke off; nothing was changed."});
+      co_return std::unexpected(broke_off(piece.error()));
     }
     if (piece->empty()) break;
     total += piece->size();
@@ -193,33 +197,28 @@ net::awaitable<Handled> watch(Request& request, std::shared_ptr<Session> session
   co_return Handled{};
 }
 
-// The files of a form, stored one after the other.
+// The files of a form: either all of them are stored, or none is.
 class FormUpload {
  public:
-  FormUpload(Request& request, std::shared_ptr<Session> session, PorterLoan porter, MultipartParser parser)
-      : request_(request), session_(std::move(session)), porter_(std::move(porter)), parser_(std::move(parser)) {}
+  FormUpload(Request& request, PorterLoan porter, MultipartParser parser)
+      : request_(request), porter_(std::move(porter)), parser_(std::move(parser)) {}
 
-  // All of them. When one fails, those before it stay, and the error says how many.
   net::awaitable<Handled> receive() {
+    co_await porter_->send(wire::PorterTask::write_files, wire::PorterNothing{});
     auto received = co_await receive_parts();
-    if (!received && !writing_.empty()) {
-      co_await porter_->send(wire::PorterTask::abort, wire::PorterNothing{});
-      std::ignore = co_await porter_->outcome();
-    }
-    if (stored_ > 0) co_await note_change(*session_);
-    if (!received && stored_ > 0) {
-      received.error().message += " Stored before that: " + std::to_string(stored_) + " of its files.";
-    }
+    co_await porter_->send(received ? wire::PorterTask::end : wire::PorterTask::abort, wire::PorterNothing{});
+    auto outcome = co_await porter_->outcome();
+    if (!outcome && (received || refused_)) co_return std::unexpected(from_refusal(outcome.error()));
     co_return received;
   }
-  json::array take_entries() { return std::move(entries_); }
+  [[nodiscard]] const std::vector<std::string>& paths() const { return paths_; }
 
  private:
   net::awaitable<Handled> receive_parts() {
     std::uint64_t total = 0;
     for (;;) {
       const auto piece = co_await request_.exchange.read_some();
-      if (!piece) co_return std::unexpected(bad_request("The upload broke off; the last file was not stored."));
+      if (!piece) co_return std::unexpected(broke_off(piece.error()));
       if (piece->empty()) break;
       total += piece->size();
       if (total > request_.daemon.settings.most_upload) co_return std::unexpected(upload_too_large());
@@ -238,9 +237,8 @@ class FormUpload {
       if (const auto* begin = std::get_if<PartBegin>(&**event)) {
         HUTCH_API_CHECK(co_await begin_file(*begin));
       } else if (const auto* data = std::get_if<PartData>(&**event)) {
-        if (!co_await porter_->send_data(data->bytes)) co_return co_await end_file(wire::PorterTask::abort);
-      } else if (std::holds_alternative<PartEnd>(**event)) {
-        HUTCH_API_CHECK(co_await end_file(wire::PorterTask::end));
+        refused_ = !co_await porter_->send_data(data->bytes);
+        if (refused_) co_return std::unexpected(from_refusal({.code = "io_error", .message = {}}));
       }
     }
   }
@@ -250,31 +248,16 @@ class FormUpload {
     const auto& directory = request_.parameters[1];
     std::string path = directory.empty() ? *part.file_name : directory + "/" + *part.file_name;
     HUTCH_API_CHECK(check_path(path, false));
-    co_await porter_->send(wire::PorterTask::write, wire::WriteFile{.path = path});
-    writing_ = std::move(path);
-    co_return Handled{};
-  }
-
-  // `abort`: it was refused in the middle, and the outcome says why.
-  net::awaitable<Handled> end_file(wire::PorterTask how) {
-    const std::string path = std::exchange(writing_, {});
-    co_await porter_->send(how, wire::PorterNothing{});
-    auto outcome = co_await porter_->outcome();
-    if (!outcome) co_return std::unexpected(from_refusal(outcome.error()));
-    if (how == wire::PorterTask::abort) co_return std::unexpected(from_refusal({.code = "io_error", .message = {}}));
-    ++stored_;
-    session_->note_files_changed();
-    if (auto info = describe_file(*session_, path)) entries_.push_back(std::move(*info));
+    co_await porter_->send(wire::PorterTask::next_file, wire::NextFile{.path = path});
+    paths_.push_back(std::move(path));
     co_return Handled{};
   }
 
   Request& request_;
-  std::shared_ptr<Session> session_;
   PorterLoan porter_;
   MultipartParser parser_;
-  json::array entries_;
-  std::size_t stored_ = 0;
-  std::string writing_;  // the file that is being received
+  std::vector<std::string> paths_;
+  bool refused_ = false;  // in the middle, and the outcome says why
 };
 
 net::awaitable<Handled> receive_forms(Request& request, std::shared_ptr<Session> session) {
@@ -284,10 +267,14 @@ net::awaitable<Handled> receive_forms(Request& request, std::shared_ptr<Session>
     co_return std::unexpected(upload_too_large());
   }
   HUTCH_API_TRY(auto porter, co_await PorterLoan::take(session));
-  FormUpload upload(request, std::move(session), std::move(porter), std::move(*parser));
+  FormUpload upload(request, std::move(porter), std::move(*parser));
   HUTCH_API_CHECK(co_await upload.receive());
-  co_await request.exchange.answer(
-      {.status = 201, .body = json_text(json::object{{"entries", upload.take_entries()}})});
+  co_await note_change(*session);
+  json::array entries;
+  for (const auto& path : upload.paths()) {
+    if (auto info = describe_file(*session, path)) entries.push_back(std::move(*info));
+  }
+  co_await request.exchange.answer({.status = 201, .body = json_text(json::object{{"entries", std::move(entries)}})});
   co_return Handled{};
 }
 

@@ -10,8 +10,21 @@ namespace hutch::wire {
 
 inline constexpr std::size_t kPorterPiece = 256U << 10;  // of a file, sent at once
 
-// `data` and `piece` carry bytes and nothing else. `write` and `unpack` are followed by `data`, then `end` or `abort`.
-enum class PorterTask : std::uint8_t { write = 10, data, end, abort, remove, make_directory, move, pack, unpack };
+// `data` and `piece` carry bytes and nothing else. `write` and `unpack` are followed by `data`, then `end` or `abort`;
+// so is `write_files`, with a `next_file` before the data of each. They appear together, or none of them does.
+enum class PorterTask : std::uint8_t {
+  write = 10,
+  data,
+  end,
+  abort,
+  remove,
+  make_directory,
+  move,
+  pack,
+  unpack,
+  write_files,
+  next_file,
+};
 enum class PorterReply : std::uint8_t { done = 80, failed, piece };
 enum class ArchiveFormat : std::uint8_t { tar, zip, last = zip };
 
@@ -22,6 +35,14 @@ struct WriteFile {
   template <class A>
   void fields(A& a) {
     a(path), a(executable), a(exclusive);
+  }
+};
+
+struct NextFile {
+  std::string path;
+  template <class A>
+  void fields(A& a) {
+    a(path);
   }
 };
 

@@ -220,6 +220,14 @@ class WebSocket:
         raise AssertionError("no %s among %s" % (kind, seen))
 
 
+def form(*parts: tuple[str, bytes], boundary: str = "xYzZy") -> tuple[bytes, dict]:
+    """A body with these files, and its headers."""
+    body = b"".join(b'--%s\r\nContent-Disposition: form-data; name="file"; filename="%s"\r\n'
+                    b"Content-Type: application/octet-stream\r\n\r\n%s\r\n" % (boundary.encode(), name.encode(), data)
+                    for name, data in parts)
+    return body + b"--%s--\r\n" % boundary.encode(), {"Content-Type": "multipart/form-data; boundary=" + boundary}
+
+
 # The daemon
 
 
