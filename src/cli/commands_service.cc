@@ -69,11 +69,15 @@ Action define_session(CLI::App& app, const Words&) {
   auto* inspect = app.add_subcommand("inspect", "Signature, type and documentation of a name");
   inspect->add_option("ID", session->id)->required();
   inspect->add_option("NAME", session->text)->required();
+  auto* interrupt = app.add_subcommand("interrupt", "Stop what runs in a session, as Ctrl-C does");
+  interrupt->add_option("ID", session->id)->required();
+  auto* restart = app.add_subcommand("restart", "A new interpreter; files stay, variables do not");
+  restart->add_option("ID", session->id)->required();
   auto* attach = app.add_subcommand("attach", "A prompt in a session; others may watch");
   attach->add_option("ID", session->id)->required();
   auto* rm = app.add_subcommand("rm", "End a session");
   rm->add_option("ID", session->id)->required();
-  for (auto* command : {ls, create, run, variables, complete, inspect}) {
+  for (auto* command : {ls, create, run, variables, complete, inspect, interrupt, restart}) {
     command->add_flag("--json", session->what.json);
   }
   for (auto* command : app.get_subcommands({})) command->fallthrough();
@@ -88,6 +92,8 @@ Action define_session(CLI::App& app, const Words&) {
     if (*variables) return session_variables(*session);
     if (*complete) return session_complete(*session);
     if (*inspect) return session_inspect(*session);
+    if (*interrupt) return session_interrupt(*session);
+    if (*restart) return session_restart(*session);
     return *attach ? session_attach(*session) : session_remove(*session);
   };
 }

@@ -12,6 +12,7 @@
 #include "cli/arguments.h"
 #include "cli/bring_out.h"
 #include "cli/input_files.h"
+#include "cli/interrupts.h"
 #include "cli/output_files.h"
 #include "cli/report.h"
 #include "cli/run_follower.h"
@@ -176,9 +177,14 @@ int remote_run_command(const RunOptions& options, const RemoteOptions& remote) {
     if (!opened) return fail(opened.error());
     directory = std::move(*opened);
   }
+  Interrupts interrupts(remote);
+  interrupts.expect();
   auto client = SteadyClient::connect(remote);
   if (!client) return fail(client.error());
   RunFollower follower(*client, report);
+  follower.on_stage = [&](std::string_view type, const std::string& run) {
+    type == "finished" ? interrupts.done() : interrupts.aim("/v1/runs/" + run + "/cancel");
+  };
   const auto result = follow_run(follower, "/v1/run", std::move(*body), options.json ? Shown::json : Shown::output);
   if (!result) return fail(result.error());
   bool whole = follower.showed_all();

@@ -3,24 +3,21 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <condition_variable>
-#include <iostream>
-#include <mutex>
-#include <set>
-#include <thread>
-
 #include "api/http_text.h"
 #include "api/json_text.h"
 #include "base/utf8.h"
+#include "cli/interrupts.h"
 #include "cli/report.h"
 #include "cli/run_follower.h"
-#include "cli/run_printer.h"
+#include "cli/session_input.h"
 #include "cli/steady_client.h"
 
 namespace hutch {
 namespace {
 
 namespace json = boost::json;
+
+constexpr std::size_t kMostInput = 1U << 20;  // that a cell may be given with it
 
 int fail(const Error& error) {
   Report().error(error.message, error.hint);
@@ -37,24 +34,6 @@ Result<json::object> ask(const SessionOptions& options, std::string_view method,
                          std::string body = {}) {
   HUTCH_TRY(auto client, reach_daemon(options.remote));
   return expect_object(client.request(method, path, std::move(body)));
-}
-
-// A line, or a block that an empty line ends.
-bool read_cell(std::string& cell) {
-  const bool terminal = ::isatty(0) != 0;
-  if (terminal) fmt::print("hutch> "), std::fflush(stdout);
-  if (!std::getline(std::cin, cell)) return false;
-  if (cell.empty() || cell.back() != ':') return true;
-  for (std::string line;;) {
-    if (terminal) fmt::print("...    "), std::fflush(stdout);
-    if (!std::getline(std::cin, line) || line.empty()) return true;
-    cell += "\n" + line;
-  }
-}
-
-int connection_broke(const std::string& why) {
-  return fail(make_error(ErrorCode::disconnected, "the connection broke" + why)
-                  .with_hint("the session may go on: hutch session ls"));
 }
 
 }  // namespace
@@ -94,13 +73,29 @@ int session_create(const SessionOptions& options) {
 int session_run(const SessionOptions& options) {
   ClientRun run;
   if (auto added = add_program(options.what, run); !added) return fail(added.error());
+  json::object body{{"code", run.request.code}};
+  const bool asks = run.input == 0 && ::isatty(0) != 0 && !options.what.json;  // a person, when the code wants a line
+  if (asks) body["stdin"] = true;
+  if (run.input == 0 && ::isatty(0) == 0) {
+    const auto text = read_input(kMostInput);
+    if (!text) return fail(text.error());
+    if (!text->empty()) body["stdin"] = *text;
+  }
+  Interrupts interrupts(options.remote);
+  InputGiver input(options.remote, options.id);
+  interrupts.expect();
   auto client = SteadyClient::connect(options.remote);
   if (!client) return fail(client.error());
   const Report report;
   RunFollower follower(*client, report);
-  const auto result =
-      follow_run(follower, "/v1/sessions/" + options.id + "/runs", json::object{{"code", run.request.code}},
-                 options.what.json ? Shown::json : Shown::output);
+  follower.on_stage = [&](std::string_view type, const std::string& id) {
+    if (type == "queued") interrupts.aim("/v1/runs/" + id + "/cancel");
+    if (type == "started") interrupts.aim("/v1/sessions/" + options.id + "/interrupt");
+    if (type == "finished") interrupts.done();
+    if (type == "input_wanted" && asks) input.want_line();
+  };
+  const auto result = follow_run(follower, "/v1/sessions/" + options.id + "/runs", std::move(body),
+                                 options.what.json ? Shown::json : Shown::output);
   if (!result) return fail(result.error());
   const int code = report_result(*result, options.what.quiet || options.what.json);
   return follower.showed_all() || code != 0 ? code : kOwnFailure;
@@ -157,56 +152,21 @@ int session_inspect(const SessionOptions& options) {
   return 0;
 }
 
-// Cells from here go in; what anybody's cells write comes out, in the order in which it happens. The next cell is sent
-// when the end of the last one has been shown. Returns only before there is a second thread, which uses what is here.
-int session_attach(const SessionOptions& options) {
-  const std::string address = "/v1/sessions/" + options.id;
-  if (auto there = ask(options, "GET", address); !there) return fail(there.error());
-  auto watcher = reach_daemon(options.remote);
-  auto client = reach_daemon(options.remote);
-  if (!watcher || !client) return fail(!watcher ? watcher.error() : client.error());
-  std::mutex mutex;
-  std::condition_variable changed;
-  std::set<std::string> shown;  // runs whose end has been
-  std::thread watch([&] {
-    RunPrinter printer;
-    bool ended = false;
-    const auto over = watcher->stream("GET", address + "/events?after=0", {}, [&](std::string_view line) {
-      const auto event = parse_object(line);
-      if (!event) return;
-      printer.show(*event);
-      const std::string type = text_at(*event, "type");
-      ended = ended || (type == "session" && text_at(*event, "state") == "ended");
-      if (type != "finished") return;
-      const std::scoped_lock lock(mutex);
-      shown.insert(text_at(*event, "run"));
-      changed.notify_all();
-    });
-    std::fflush(stdout);
-    if (ended) {
-      fmt::print(stderr, "the session has ended\n");
-    } else {
-      connection_broke(over ? "" : ": " + over.error().message);
-    }
-    ::_exit(ended ? 0 : kOwnFailure);  // the other thread waits for a line that may never come
-  });
-  watch.detach();
-  int code = 0;
-  for (std::string cell; read_cell(cell);) {
-    if (cell.empty()) continue;
-    const auto answer =
-        expect_object(client->request("POST", address + "/runs", json::serialize(json::object{{"code", cell}})));
-    if (!answer) {  // the watcher may be as quick to notice
-      const bool broke = answer.error().code == ErrorCode::disconnected;
-      code = broke ? connection_broke(": " + answer.error().message) : fail(answer.error());
-      break;
-    }
-    const std::string run = text_of(*answer, "execution_id");
-    std::unique_lock lock(mutex);
-    changed.wait_for(lock, std::chrono::seconds(5), [&] { return shown.contains(run); });
-  }
-  std::fflush(stdout);
-  ::_exit(code);  // the watcher still reads
+int session_interrupt(const SessionOptions& options) {
+  const auto answer = ask(options, "POST", "/v1/sessions/" + options.id + "/interrupt");
+  if (!answer) return fail(answer.error());
+  const bool interrupted = answer->at("interrupted").as_bool();
+  fmt::print("{}\n", options.format == OutputFormat::json ? json_text(*answer)
+                     : interrupted                        ? "interrupted"
+                                                          : "nothing runs");
+  return 0;
+}
+
+int session_restart(const SessionOptions& options) {
+  const auto answer = ask(options, "POST", "/v1/sessions/" + options.id + "/restart");
+  if (!answer) return fail(answer.error());
+  fmt::print("{}\n", options.format == OutputFormat::json ? json_text(*answer) : "restarted");
+  return 0;
 }
 
 int session_remove(const SessionOptions& options) {

@@ -25,6 +25,8 @@ int session_run(const SessionOptions& options);
 int session_variables(const SessionOptions& options);  // all, or the one that is named
 int session_complete(const SessionOptions& options);
 int session_inspect(const SessionOptions& options);
+int session_interrupt(const SessionOptions& options);  // what runs
+int session_restart(const SessionOptions& options);    // its interpreter
 int session_attach(const SessionOptions& options);
 int session_remove(const SessionOptions& options);
 

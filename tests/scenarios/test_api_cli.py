@@ -4,6 +4,7 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import signal
 import socket
 import ssl
 import subprocess
@@ -110,6 +111,153 @@ class Commands(ApiScenario):
         done = place.call("serve", "--listen", "0.0.0.0:0", "--data", os.path.join(place.directory, "new"), within=20)
         self.assertEqual(done.code, 125)
         self.assertIn("hutch key create", done.errors)
+
+
+def take_interrupts() -> None:
+    """In a child: also where whoever runs the tests ignores them."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+STUBBORN = ("import time\nprint('up', flush=True)\nwhile True:\n  try: time.sleep(60)\n"
+            "  except KeyboardInterrupt: print('no', flush=True)")
+
+
+class Interrupts(ApiScenario):
+    """Ctrl-C, and input that the code asks for."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.place = support.Home()
+        cls.addClassCleanup(cls.place.close)
+        cls.server = Server(cls.place).start()
+        cls.addClassCleanup(cls.server.kill)
+
+    def setUp(self):
+        self.session = Client(self.server, None, unix=True).session()
+        self.addCleanup(self.session.__exit__)
+
+    def start(self, *arguments: str, stdin: int = subprocess.DEVNULL) -> subprocess.Popen:
+        process = self.place.start(*arguments, env={"HUTCH_SERVER": "unix:" + self.server.socket}, stdin=stdin,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=take_interrupts)
+        self.addCleanup(process.communicate)
+        self.addCleanup(process.kill)
+        return process
+
+    def interrupt(self, process: subprocess.Popen, after: bytes) -> None:
+        self.assertEqual(process.stdout.readline(), after)
+        process.send_signal(signal.SIGINT)
+
+    def test_a_program_of_its_own_is_cancelled(self):
+        run = ("run", "--server", "unix:" + self.server.socket, "--template", "bare", "-c",
+               "import time\nprint('up', flush=True)\ntime.sleep(60)")
+        process = self.start(*run)
+        self.interrupt(process, b"up\n")
+        self.assertEqual(process.wait(20), 137)
+        self.assertIn(b"cancelled", process.stderr.read())
+        process = self.start(*run, "--json")
+        api = self.session.client
+        self.assertTrue(support.settle(lambda: api.get("/v1/runs?status=running").json["runs"]))
+        process.send_signal(signal.SIGINT)
+        out, _ = process.communicate(timeout=20)
+        self.assertEqual((process.returncode, json.loads(out)["status"]), (137, "cancelled"))
+
+    def test_a_cell_is_interrupted_and_its_session_stays(self):
+        self.session.run("x = 41")
+        process = self.start("session", "run", self.session.id, "-c",
+                             "import time\nprint('up', flush=True)\ntime.sleep(60)")
+        self.interrupt(process, b"up\n")
+        self.assertEqual(process.wait(20), 1)
+        self.assertIn(b"KeyboardInterrupt", process.stderr.read())
+        self.assertEqual(self.session.run("x + 1")["result"]["mime"]["text/plain"], "42")
+
+    def test_the_second_leaves(self):
+        process = self.start("session", "run", self.session.id, "-c", STUBBORN)
+        self.interrupt(process, b"up\n")
+        self.interrupt(process, b"no\n")
+        self.assertEqual(process.wait(20), 130)
+        self.assertIn(b"goes on", process.stderr.read())
+        self.assertEqual(self.session.show()["state"], "busy")
+
+    def test_a_session_is_interrupted_and_restarted_by_commands(self):
+        call = lambda *words: self.place.call("session", *words, env={  # noqa: E731
+            "HUTCH_SERVER": "unix:" + self.server.socket}).text
+        self.assertEqual(call("interrupt", self.session.id), "nothing runs\n")
+        self.session.run("x = 41; open('f', 'w').write('kept')")
+        process = self.start("session", "run", self.session.id, "-c",
+                             "import time\nprint('up', flush=True)\ntime.sleep(60)")
+        self.assertEqual(process.stdout.readline(), b"up\n")
+        self.assertEqual(call("interrupt", self.session.id), "interrupted\n")
+        self.assertEqual(process.wait(20), 1)
+        self.assertEqual(json.loads(call("interrupt", self.session.id, "--json")), {"interrupted": False})
+        self.assertEqual(call("restart", self.session.id), "restarted\n")
+        after = self.session.run("print('x' in globals(), open('f').read())")
+        self.assertEqual(after["stdout"], "False kept\n")
+        done = self.place.call("session", "restart", "ses_" + "0" * 24, env={
+            "HUTCH_SERVER": "unix:" + self.server.socket})
+        self.assertEqual(done.code, 125)
+
+    def test_what_is_piped_in_is_the_cells_input(self):
+        done = self.place.call("session", "run", self.session.id, "-c",
+                               "import sys; print(input()[::-1]); print(sys.stdin.read())", stdin=b"olleh\n1\n2",
+                               env={"HUTCH_SERVER": "unix:" + self.server.socket})
+        self.assertEqual((done.code, done.text), (0, "hello\n1\n2\n"), done.errors)
+
+    def test_a_terminal_is_asked_for_a_line(self):
+        ours, theirs = os.openpty()
+        self.addCleanup(os.close, ours)
+        process = self.start("session", "run", self.session.id, "-c",
+                             "print('name?', flush=True)\nprint(input()[::-1])\nprint('and?', flush=True)\ninput()",
+                             stdin=theirs)
+        os.close(theirs)
+        self.assertEqual(process.stdout.readline(), b"name?\n")
+        os.write(ours, b"ada\n")
+        self.assertEqual(process.stdout.readline(), b"ada\n")
+        self.interrupt(process, b"and?\n")  # no line need come for the code to end
+        self.assertEqual(process.wait(20), 1)
+
+    def test_code_that_does_not_heed_an_interrupt_may_ask_again(self):
+        ours, theirs = os.openpty()
+        self.addCleanup(os.close, ours)
+        process = self.start("session", "run", self.session.id, "-c",
+                             "try:\n  print('name?', flush=True)\n  input()\nexcept KeyboardInterrupt: print('again?', "
+                             "flush=True)\nprint(input()[::-1])", stdin=theirs)
+        os.close(theirs)
+        self.interrupt(process, b"name?\n")
+        self.assertEqual(process.stdout.readline(), b"again?\n")
+        os.write(ours, b"ada\n")
+        self.assertEqual(process.wait(20), 0)
+        self.assertEqual(process.stdout.read(), b"ada\n")
+
+    def attach(self) -> subprocess.Popen:
+        return self.start("session", "attach", self.session.id, stdin=subprocess.PIPE)
+
+    @staticmethod
+    def say(process: subprocess.Popen, text: bytes) -> None:
+        process.stdin.write(text)
+        process.stdin.flush()
+
+    def test_cells_of_a_prompt_ask_for_lines(self):
+        process = self.attach()
+        out, errors = process.communicate(b"print(input()[::-1], input())\nada\nand b\nprint('next')\ninput()\n",
+                                          timeout=30)
+        self.assertEqual((process.returncode, out), (0, b"ada and b\nnext\n"), errors)
+        self.assertIn(b"standard input has ended", errors)
+
+    def test_a_cell_of_a_prompt_is_interrupted_and_the_prompt_stays(self):
+        process = self.attach()
+        self.say(process, b"import time; print('up', flush=True); time.sleep(60)\n")
+        self.interrupt(process, b"up\n")
+        self.say(process, b"print('again', flush=True); time.sleep(60)\n")
+        self.interrupt(process, b"again\n")
+        self.say(process, b"print('on')\n")
+        self.assertEqual(process.stdout.readline(), b"on\n")
+
+        def leaves() -> bool:  # when its end has been heard: then nothing runs
+            process.send_signal(signal.SIGINT)
+            return process.poll() is not None
+
+        self.assertTrue(support.settle(leaves))
+        self.assertEqual(process.wait(), 130)
 
 
 class Relay:
