@@ -333,6 +333,7 @@ void Daemon::restore() {
     session->created_ns = stored.created_ns;
     session->last_used_ns = session->stored_use_ns = stored.last_used_ns;
     session->execution_count = stored.execution_count;
+    session->number_events_anew();
     if (options.is_object() && options.get_object().contains("unsaved") &&
         options.get_object().at("unsaved") == boost::json::value(true)) {
       session->note_unsaved();

@@ -49,8 +49,8 @@ net::awaitable<void> tell_events(std::shared_ptr<Attached> attached, std::uint64
       next_look = Clock::now() + kLook;
     }
     if (stream.first() > after + 1) {
-      if (!co_await attached->socket->send(gap_text(after + 1, stream.first() - 1))) break;
-      after = std::max(after, stream.first() - 1);
+      const std::uint64_t from = std::exchange(after, stream.first() - 1) + 1;  // more may go while this is sent
+      if (!co_await attached->socket->send(gap_text(from, after))) break;
       continue;
     }
     if (after < stream.last()) {

@@ -1,5 +1,6 @@
 // Runs of their own, and what is kept of every run.
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -280,6 +281,22 @@ net::awaitable<Handled> show_run(Request& request) {
   co_return co_await show_run_of(request, request.parameters[0], "");
 }
 
+namespace {
+
+// Of a run that nobody saw end, it is one that no run reaches: its readers have missed what was told before.
+std::uint64_t last_event_of(const StoredRun& run) {
+  constexpr std::uint64_t kBeyondAll = 1'000'000'000;
+  constexpr std::size_t kDeepest = 512;  // what is shown may be nested
+  boost::system::error_code failed;
+  json::parse_options options;
+  options.max_depth = kDeepest;
+  const auto record = json::parse(run.record, failed, {}, options);
+  const auto* last = record.is_object() ? record.get_object().if_contains("last_event") : nullptr;
+  return last != nullptr && last->is_int64() ? static_cast<std::uint64_t>(last->get_int64()) : kBeyondAll;
+}
+
+}  // namespace
+
 net::awaitable<Handled> stream_run(Request& request) {
   Daemon& daemon = request.daemon;
   HUTCH_API_CHECK(request.only({"after"}));
@@ -292,13 +309,23 @@ net::awaitable<Handled> stream_run(Request& request) {
   }
   const auto stored = daemon.stores.runs.get(request.parameters[0], request.caller.key.id);
   if (!stored || !*stored) co_return std::unexpected(run_missing());
-  // Long over: its events are in its record, and all that is left to tell is how it ended.
-  const std::string text = with_field(R"({"seq":1,"type":"finished","run":")" + (*stored)->id + R"(","time_ms":0})",
-                                      "result", (*stored)->record);
+  // Long over: its output is in its record, and all that is left to tell is how it ended.
+  const std::uint64_t last = last_event_of(**stored);
+  std::string text;
+  const auto add = [&](std::string_view name, std::uint64_t number, const std::string& event) {
+    text += wanted == Accepts::ndjson ? "" : fmt::format("id: {}\nevent: {}\ndata: ", number, name);
+    text += event + (wanted == Accepts::ndjson ? "\n" : "\n\n");
+  };
+  if (after + 1 < last) add("gap", last - 1, gap_text(after + 1, last - 1));
+  if (after < last) {
+    const std::string head =
+        fmt::format(R"({{"seq":{},"type":"finished","run":"{}","time_ms":0}})", last, (*stored)->id);
+    add("finished", last, with_field(head, "result", (*stored)->record));
+  }
   const bool lines = wanted == Accepts::ndjson;
   if (co_await request.exchange.begin({.content_type = lines ? "application/x-ndjson" : "text/event-stream"},
                                       std::nullopt)) {
-    co_await request.exchange.write(lines ? text + "\n" : "id: 1\nevent: finished\ndata: " + text + "\n\n");
+    if (!text.empty()) co_await request.exchange.write(text);
     co_await request.exchange.end();
   }
   co_return Handled{};

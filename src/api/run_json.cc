@@ -187,6 +187,7 @@ std::string run_text(const LiveRun& run) {
   result["finished_at"] = time_or_null(run.finished_ns);
   result["cached"] = run.cached;
   result["cached_at"] = time_or_null(run.cached_ns);
+  if (over) result["last_event"] = run.last_event;
   result["full_log"] = log_of(run);
   result["session"] = run.session_state.empty()
                           ? json::value(nullptr)

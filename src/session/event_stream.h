@@ -1,4 +1,4 @@
-// Events in order, numbered from 1, for any number of readers. Every reader keeps its own place, so a slow one costs
+// Events in order, numbered from 1 or from where another daemon left off, for any number of readers. Every reader keeps its own place, so a slow one costs
 // nothing and blocks nobody; what it missed when the oldest events were dropped is in the runs' own records.
 #pragma once
 
@@ -54,6 +54,8 @@ class EventStream {
   EventStream(const EventStream&) = delete;
   EventStream& operator=(const EventStream&) = delete;
 
+  // Before anything else: the numbers up to this one were others' (a daemon's before us), and are never used again.
+  void begin_after(std::uint64_t number) { next_ = number + 1; }
   void append(StreamEvent event);
   void close();                // nothing will follow
   void wake() { wake_all(); }  // readers look again, at whatever they look at

@@ -172,6 +172,7 @@ void LiveRun::end() {
   cancel = nullptr;
   give_tool_result = nullptr;
   while (!tool_calls_.empty()) end_tool_call(std::string(tool_calls_.front()->call_id), ToolCallEnd::cancelled);
+  last_event = events_.last() + 1;
   tell_once(on_finished);
   tell_once(on_stored);
   tell({.type = EventType::finished, .result = weak_from_this()});

@@ -96,6 +96,7 @@ TEST_F(LiveRunTest, StoresTheResultBeforeAnybodyHearsOfTheEnd) {
   run->start();
   run->finish({});
   EXPECT_EQ(run->events().last(), told_when_stored + 1);
+  EXPECT_EQ(run->last_event, run->events().last());
   EXPECT_EQ(run->events().at(run->events().last()).type, EventType::finished);
   EXPECT_TRUE(run->events().closed());
 }
@@ -110,6 +111,17 @@ TEST_F(LiveRunTest, TellsTheSessionsStreamTheSame) {
   ASSERT_EQ(session.last(), run->events().last());
   EXPECT_EQ(session.at(3).text, "hello");
   EXPECT_FALSE(session.closed());
+}
+
+TEST_F(LiveRunTest, ASessionGoesOnBehindTheNumbersOfAnotherDaemon) {
+  EventStream session(context_.get_executor(), 1U << 20);
+  session.begin_after(100);
+  EXPECT_EQ(session.last(), 100U);
+  EXPECT_EQ(session.first(), 101U);
+  auto run = make(1_MiB);
+  run->queue(&session);
+  EXPECT_EQ(session.at(101).type, EventType::queued);
+  EXPECT_EQ(run->events().last(), 1U);
 }
 
 TEST_F(LiveRunTest, ListsCallsUntilTheyAreOverAndWakesWhoWaitsForOne) {

@@ -51,6 +51,13 @@ std::int64_t Session::expires_ns() const {
   return std::min(after(last_used_ns, settings_.ttl), after(created_ns, settings_.max_age));
 }
 
+// How many it told is known to nobody any more: one for each microsecond of the session's life are enough.
+void Session::number_events_anew() {
+  constexpr std::int64_t kNsPerNumber = 1'000;
+  const std::int64_t lived_ns = std::max(system_now_ns(), last_used_ns) - created_ns;
+  events_.begin_after(static_cast<std::uint64_t>(std::max<std::int64_t>(lived_ns, 0) / kNsPerNumber));
+}
+
 void Session::tell(std::string state, std::string reason) {
   events_.append({.type = EventType::session, .text = std::move(reason), .state = std::move(state)});
 }

@@ -65,6 +65,7 @@ class Session final : public RunSink, public std::enable_shared_from_this<Sessio
   net::awaitable<Result<void>> save();
   [[nodiscard]] bool saved() const { return !unsaved_; }  // nothing would be missing if the daemon died now
   void note_unsaved() { unsaved_ = true; }                // by a daemon before us
+  void number_events_anew();                              // what such a daemon has told keeps its numbers
 
   // Tells on_cpu_used what the sandbox used beside its runs: what they left running, questions, changes of files. Less
   // than `least` stays for the next time.

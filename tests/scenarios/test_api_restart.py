@@ -224,6 +224,66 @@ class Death(Restart):
             self.check_error(answer, 404, "template_not_found", "unknown_template")
 
 
+class Numbers(Restart):
+    """Who comes back to a stream after a restart hears what follows, or which numbers are missing."""
+
+    def follow(self, target: str, after: int) -> list[dict]:
+        with self.client.stream("GET", "%s/events?after=%d" % (target, after)) as events:
+            return list(events)
+
+    def check_rest(self, target: str, after: int, last: int) -> dict:
+        """A gap up to the last event, which is how it ended."""
+        gap, finished = self.follow(target, after)
+        self.assertEqual((gap["type"], gap["from"], gap["to"], gap["seq"]), ("gap", after + 1, last - 1, last - 1))
+        self.assertEqual((finished["type"], finished["seq"]), ("finished", last))
+        self.assertEqual([event["seq"] for event in self.follow(target, last - 1)], [last])
+        self.assertEqual(self.follow(target, last), [])
+        return finished["result"]
+
+    def test_a_run_that_ended_keeps_its_numbers(self):
+        run = self.client.run("for i in range(3): print(i, flush=True); open(str(i), 'w')")
+        target = "/v1/runs/" + run["execution_id"]
+        told = self.follow(target, 0)
+        self.assertEqual(told[-1]["seq"], run["last_event"])
+        self.assertEqual(self.server.stop(), 0)
+        self.restart()
+        self.check_rest(target, 0, len(told))
+        self.assertEqual(self.check_rest(target, 3, len(told)), told[-1]["result"])
+
+    def test_a_run_that_was_interrupted_ends_behind_all_that_was_told(self):
+        run = self.client.launch("import time\nfor i in range(3): print(i, flush=True)\ntime.sleep(60)", 300)
+        target = "/v1/runs/" + run
+        with self.client.stream("GET", target + "/events") as events:
+            heard = next(event["seq"] for event in events if event["type"] == "stdout")
+        self.server.kill()
+        self.restart()
+        last = self.follow(target, heard)[-1]["seq"]
+        self.assertGreater(last, heard)
+        self.assertEqual(self.check_rest(target, heard, last)["error"]["code"], "worker_lost")
+
+    def test_a_session_goes_on_with_numbers_that_it_never_had(self):
+        session = self.client.session(persist=True)
+        with self.client.stream("GET", session.at + "/events") as events:
+            run = session.run("print('one')")["execution_id"]
+            heard = next(event["seq"] for event in events if event["type"] == "finished" and event["run"] == run)
+        self.server.kill()
+        session.client = self.restart()
+        run = session.run("print('two')")["execution_id"]
+        with self.client.stream("GET", "%s/events?after=%d" % (session.at, heard)) as events:
+            gap = next(events)
+            self.assertEqual((gap["type"], gap["from"], gap["seq"]), ("gap", heard + 1, gap["to"]))
+            numbers = [gap["to"]]
+            for event in events:
+                numbers.append(event["seq"])
+                if event["type"] == "finished" and event["run"] == run:
+                    break
+        self.assertEqual(numbers, list(range(gap["to"], numbers[-1] + 1)))
+        with self.client.socket_to("%s/stream?after=%d" % (session.at, heard)) as socket:
+            told = socket.until("finished", run=run)
+            self.assertEqual((told[0]["type"], told[0]["from"], told[0]["to"]), ("gap", heard + 1, gap["to"]))
+            self.assertEqual([event["seq"] for event in told], numbers)
+
+
 class Gone(Restart):
     """Sandboxes that end by themselves, and the next interpreter of their sessions."""
 
