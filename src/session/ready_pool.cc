@@ -8,14 +8,10 @@
 namespace hutch {
 namespace {
 
-constexpr auto kStartTime = std::chrono::seconds(60);   // a zygote that imports a lot
-constexpr auto kGrace = std::chrono::milliseconds(2);   // since anybody ran: the answer is on its way to its reader
-constexpr auto kUrgent = std::chrono::milliseconds(4);  // the same where even those that are kept back are gone
-constexpr auto kQuiet = std::chrono::milliseconds(20);  // since the last claim, before we work beside a program
-constexpr auto kLook = std::chrono::milliseconds(2);    // how often to look whether it is quiet
-constexpr auto kForget = std::chrono::seconds(10);      // how long a want of one more lasts
-constexpr auto kShellsAhead = 2U;                       // spare shells, for starts that find no runner
-constexpr std::uint32_t kMostFailures = 3;
+constexpr auto kStartTime = std::chrono::seconds(60);  // a zygote that imports a lot
+constexpr auto kLook = std::chrono::milliseconds(2);   // how often to look whether it is quiet
+constexpr auto kNothing = std::chrono::seconds(10);    // how often where nothing is wanted
+constexpr auto kShellsAhead = 2U;                      // spare shells, for starts that find no runner
 
 }  // namespace
 
@@ -51,7 +47,9 @@ struct ReadyPool::Resting final : KeeperListener {
 };
 
 ReadyPool::ReadyPool(net::any_io_executor executor, KeeperLink& keeper, std::size_t templates, PoolOptions options)
-    : executor_(executor), keeper_(keeper), options_(options), shelves_(templates), alarm_(executor) {}
+    : executor_(executor), keeper_(keeper), options_(options), alarm_(executor) {
+  while (shelves_.size() < templates) shelves_.push_back({.demand = PoolDemand(options)});
+}
 
 ReadyPool::~ReadyPool() = default;
 
@@ -70,13 +68,12 @@ void ReadyPool::note_start(std::uint32_t template_index) {
 std::optional<SandboxLink> ReadyPool::claim(const StartRequest& request) {
   if (!fits(request)) return std::nullopt;
   auto& shelf = shelves_[request.template_index];
-  shelf.wanted = std::max(shelf.wanted, options_.least);
+  shelf.demand.note_use();
   wake();
   while (!shelf.ready.empty() && shelf.ready.front()->link.is_dead()) drop(*shelf.ready.front());
-  if (shelf.ready.size() <= (request.stand_back ? options_.kept_back : 0)) {
+  if (!shelf.demand.may_claim(shelf.ready.size(), request.stand_back)) {
     ++counts_.misses;
-    if (shelf.wanted < options_.most) ++shelf.wanted;
-    shelf.changed = last_claim_;
+    shelf.demand.note_miss(last_claim_);
     return std::nullopt;
   }
   ++counts_.hits;
@@ -97,40 +94,30 @@ PoolCounts ReadyPool::counts() const {
   return counts;
 }
 
-bool ReadyPool::is_short(const Shelf& shelf) const {
-  return shelf.ready.size() < std::min(options_.kept_back, shelf.wanted) && shelf.failures < kMostFailures;
-}
-
 bool ReadyPool::may_refill() const {
+  const auto is_short = [](const Shelf& shelf) { return shelf.demand.is_short(shelf.ready.size()); };
   const auto now = Clock::now();
-  if (keeper_.lost() || now - last_end_ < kGrace) return false;
-  if (now - last_claim_ > kUrgent &&
-      std::ranges::any_of(shelves_, [this](const Shelf& shelf) { return is_short(shelf); }))
-    return true;
-  if (keeper_.dying() > options_.cores) return false;
-  return running_ == 0 || (running_ < options_.cores && now - last_claim_ > kQuiet);
+  return !keeper_.lost() && hutch::may_refill({.since_claim = now - last_claim_,
+                                               .since_end = now - last_end_,
+                                               .running = running_,
+                                               .dying = keeper_.dying(),
+                                               .cores = options_.cores,
+                                               .some_are_short = std::ranges::any_of(shelves_, is_short)});
 }
 
 std::optional<std::uint32_t> ReadyPool::next_to_fill() const {
   for (std::uint32_t i = 0; i < shelves_.size(); ++i) {
-    if (is_short(shelves_[i])) return i;
+    if (shelves_[i].demand.is_short(shelves_[i].ready.size())) return i;
   }
   for (std::uint32_t i = 0; i < shelves_.size(); ++i) {
-    const auto& shelf = shelves_[i];
-    if (shelf.ready.size() < shelf.wanted && shelf.failures < kMostFailures) return i;
+    if (shelves_[i].demand.wants_more(shelves_[i].ready.size())) return i;
   }
   return std::nullopt;
 }
 
-// What was wanted once is not wanted for ever.
 void ReadyPool::shrink() {
   for (auto& shelf : shelves_) {
-    if (Clock::now() - shelf.changed < kForget) continue;
-    shelf.failures = 0;  // another try
-    if (shelf.wanted <= options_.least) continue;
-    --shelf.wanted;
-    shelf.changed = Clock::now();
-    if (shelf.ready.size() > shelf.wanted) {
+    if (shelf.demand.forget_some(Clock::now()) && shelf.ready.size() > shelf.demand.wanted()) {
       keeper_.dismiss(shelf.ready.back()->link.number);
       keeper_.release(shelf.ready.back()->link.number);
       shelf.ready.pop_back();
@@ -152,7 +139,7 @@ net::awaitable<void> ReadyPool::tend() {
       stock_shells();
       continue;
     }
-    alarm_.expires_after(next || shells ? Clock::duration(kLook) : Clock::duration(kForget));
+    alarm_.expires_after(next || shells ? Clock::duration(kLook) : Clock::duration(kNothing));
     co_await alarm_.async_wait(net::redirect_error(net::use_awaitable, ignored));
   }
 }
@@ -175,12 +162,11 @@ net::awaitable<void> ReadyPool::make(std::uint32_t index) {
   const bool rested = co_await rest(*resting);
   auto& shelf = shelves_[index];
   if (rested && !resting->lost) {
-    shelf.failures = 0;
+    shelf.demand.note_made();
     shelf.used = true;  // a shell went into it
     shelf.ready.push_back(std::move(resting));
   } else {
-    ++shelf.failures;
-    shelf.changed = Clock::now();
+    shelf.demand.note_failure(Clock::now());
     keeper_.dismiss(resting->link.number);
     keeper_.release(resting->link.number);
   }

@@ -1,6 +1,7 @@
 // Sandboxes made in advance: runners that have every wall up and have rehearsed, each waiting for its one task. As many
-// per template as demand asks for, between a minimum and a maximum; refilled one at a time and only when that takes
-// nothing from anybody who waits.
+// per template as demand asks for, between a minimum and a maximum; refilled one at a time, and when that takes nothing
+// from anybody who waits. Those that are kept back are made also beside programs that run, where their owners pay for
+// it, but never in the moment of a start or an answer, nor while sandboxes pile up that are being taken apart.
 #pragma once
 
 #include <cstdint>
@@ -10,20 +11,11 @@
 #include <vector>
 
 #include "session/keeper_link.h"
+#include "session/pool_rules.h"
 #include "session/sandbox_link.h"
 #include "session/task_group.h"
 
 namespace hutch {
-
-struct PoolOptions {
-  std::uint32_t least = 1;  // per template that was ever used
-  std::uint32_t most = 8;   // per template; 0: no pool
-  // So many are left to starts that did not have to wait for a place, and made even on a busy machine: who asks for
-  // little does not pay for those who ask for much.
-  std::uint32_t kept_back = 0;
-  std::uint32_t cores = 1;
-  bool weaker_limits = false;
-};
 
 struct PoolCounts {
   std::uint64_t hits = 0;    // starts that found one
@@ -55,16 +47,13 @@ class ReadyPool {
  private:
   struct Resting;  // one sandbox
   struct Shelf {   // of one template
+    PoolDemand demand;
     std::deque<std::unique_ptr<Resting>> ready;
-    std::uint32_t wanted = 0;
-    std::uint32_t failures = 0;  // in a row
-    bool used = false;           // since shells were last asked for
-    Clock::time_point changed;
+    bool used = false;  // since shells were last asked for
   };
 
   [[nodiscard]] bool fits(const StartRequest& request) const;
   [[nodiscard]] bool may_refill() const;
-  [[nodiscard]] bool is_short(const Shelf& shelf) const;
   [[nodiscard]] std::optional<std::uint32_t> next_to_fill() const;
   void shrink();
   void stock_shells();
@@ -76,7 +65,7 @@ class ReadyPool {
   net::any_io_executor executor_;
   KeeperLink& keeper_;
   PoolOptions options_;
-  std::vector<Shelf> shelves_;
+  std::deque<Shelf> shelves_;  // by the number of the template
   net::steady_timer alarm_;
   Clock::time_point last_claim_;
   Clock::time_point last_end_;
