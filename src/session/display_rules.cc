@@ -132,10 +132,13 @@ std::string_view plain_text(const wire::Display& display) {
 
 bool DisplayBudget::take(const wire::Display& display) {
   constexpr DisplayCaps kCaps;
-  if (truncated_) return false;
+  if (left_out_ > 0) {
+    ++left_out_;
+    return false;
+  }
   bytes_ += weight_in_json(display) * places_of(display);
   if (++count_ <= kCaps.count && bytes_ <= kCaps.total.count) return true;
-  truncated_ = true;
+  left_out_ = 1;
   return false;
 }
 

@@ -37,7 +37,8 @@ class DisplayBudget {
  public:
   // False when it may not be shown, and nor may anything that comes after it.
   bool take(const wire::Display& display);
-  [[nodiscard]] bool truncated() const { return truncated_; }
+  [[nodiscard]] bool truncated() const { return left_out_ > 0; }
+  [[nodiscard]] std::size_t left_out() const { return left_out_; }
 
  private:
   std::size_t places_of(const wire::Display& display);
@@ -46,7 +47,7 @@ class DisplayBudget {
   std::size_t bytes_ = 0;
   std::map<std::string, std::size_t> shown_;  // how often, by id
   bool clear_first_ = false;
-  bool truncated_ = false;
+  std::size_t left_out_ = 0;
 };
 
 }  // namespace hutch

@@ -67,10 +67,12 @@ TEST(DisplayBudget, EndsAtSoManyAndAtSoMuch) {
   EXPECT_FALSE(many.truncated());
   EXPECT_FALSE(many.take(shown(wire::DisplayKind::display, "", 1)));
   EXPECT_TRUE(many.truncated());
+  EXPECT_EQ(many.left_out(), 1U);
   DisplayBudget much;
   EXPECT_TRUE(much.take(shown(wire::DisplayKind::display, "", 11U << 20)));
   EXPECT_FALSE(much.take(shown(wire::DisplayKind::display, "", 2U << 20)));
   EXPECT_FALSE(much.take(shown(wire::DisplayKind::display, "", 1)));
+  EXPECT_EQ(much.left_out(), 2U);
 }
 
 TEST(DisplayBudget, AnUpdateCostsAsOftenAsItIsSeen) {

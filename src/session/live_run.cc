@@ -1,6 +1,7 @@
 #include "session/live_run.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -155,6 +156,11 @@ void LiveRun::finish(wire::Record record) {
   }
   record.stdout_truncated = streams_[0].spilled;
   record.stderr_truncated = streams_[1].spilled;
+  for (const auto& [stream, name] : {std::pair(&streams_[0], "stdout"), {&streams_[1], "stderr"}}) {
+    if (!stream->spilled || stream->logged == stream->written) continue;
+    record.notices.push_back(
+        fmt::format("the log of {} is cut: it has the first {} bytes of {}", name, stream->logged, stream->written));
+  }
   record_ = std::move(record);
   end();
 }

@@ -58,8 +58,12 @@ TEST_F(LiveRunTest, BoundsTheLogToo) {
   auto run = make(Bytes{4}, Bytes{8});
   print(*run, "0123456789");
   print(*run, "more");
+  print(*run, "0123456", wire::Stream::err);  // all of it fits
+  run->finish({});
   EXPECT_EQ(read(run->log_path(wire::Stream::out)), "01234567");
   EXPECT_EQ(run->written(wire::Stream::out), 14U);
+  EXPECT_EQ(run->record()->notices,
+            std::vector<std::string>{"the log of stdout is cut: it has the first 8 bytes of 14"});
 }
 
 TEST_F(LiveRunTest, BoundsTheNumberOfEvents) {

@@ -1,4 +1,5 @@
 // The last step of a run: everything that was seen, put into its record.
+#include <fmt/format.h>
 #include <sys/wait.h>
 
 #include <algorithm>
@@ -16,6 +17,16 @@ constexpr const char* kWeakerNotice =
 std::uint64_t us_between(Clock::time_point begin, Clock::time_point end) {
   const auto span = std::chrono::duration_cast<std::chrono::microseconds>(end - begin).count();
   return span > 0 ? static_cast<std::uint64_t>(span) : 0;
+}
+
+std::vector<std::string> notices_of(const UsageNumbers& usage, const DisplayBudget& displays) {
+  std::vector<std::string> notices;
+  if (!usage.from_cgroup) notices.emplace_back(kWeakerNotice);
+  if (displays.left_out() > 0) {
+    notices.push_back(fmt::format("displays left out: {}; a run may show {}, of {} MiB together", displays.left_out(),
+                                  DisplayCaps{}.count, DisplayCaps{}.total.count >> 20));
+  }
+  return notices;
 }
 
 }  // namespace
@@ -58,9 +69,7 @@ wire::Record Run::make_record(const Collection& files) {
   record.steps = step_times();
   record.walls = walls();
   record.denials = denials_.report();
-  if (!usage_.from_cgroup) {
-    record.notices.emplace_back(kWeakerNotice);
-  }
+  record.notices = notices_of(usage_, displays_);
   return record;
 }
 
@@ -113,7 +122,7 @@ wire::Record Run::make_cell_record(const wire::CellDone& done) {
   record.steps = {{.name = "run the cell", .duration_us = wall_us}};
   record.walls = walls();
   record.denials = denials_.report();
-  if (!usage_.from_cgroup) record.notices.emplace_back(kWeakerNotice);
+  record.notices = notices_of(usage_, displays_);
   return record;
 }
 
