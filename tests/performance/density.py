@@ -59,8 +59,8 @@ def kernel_objects(home: support.Home) -> dict[str, int]:
     for pid in support.descendants():
         with contextlib.suppress(OSError):  # it has just ended
             namespaces = {kind: os.readlink("/proc/%d/ns/%s" % (pid, kind)) for kind in NAMESPACES}
-            new = namespaces["mnt"] not in found["mnt"] | {own["mnt"]}
-            mounts += support.count_lines("/proc/%d/mountinfo" % pid) if new else 0
+            if namespaces["mnt"] != own["mnt"] and namespaces["mnt"] not in found["mnt"]:
+                mounts += support.count_lines("/proc/%d/mountinfo" % pid)
             processes += 1
             for kind, link in namespaces.items():
                 found[kind] |= {link} - {own[kind]}
