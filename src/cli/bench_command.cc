@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <optional>
+
 #include "api/engine_client.h"
 #include "cli/bench_measure.h"
 #include "cli/bench_report.h"
@@ -27,6 +29,7 @@ struct Pairing {
   std::string name;
   std::size_t subject = 0;
   std::size_t anchor = 0;
+  std::optional<std::size_t> explained;  // the series with the steps, where the subject has none
 };
 
 struct Plan {
@@ -92,6 +95,7 @@ class Planner {
     HUTCH_TRY(add_cells(print));
     const auto cold = plan_.add(hutch_run(flags({"--no-engine", "--template", "bare"}), kPrint, kSeldom));
     pair("no_engine", cold, bare_print);
+    plan_.pairings.back().explained = plan_.add(explained_run(flags({"--no-engine", "--template", "bare"}), kPrint, 1));
     if (auto peer = bubblewrap(bare.interpreter, kSeldom, plan_.notes)) {
       pair("no_engine_vs_bwrap", cold, plan_.add(std::move(*peer)));
     }
@@ -195,10 +199,12 @@ void fill_rows(const Plan& plan, BenchResult& result) {
     const auto against = summarize(anchor.samples);
     result.rows.push_back(
         {.name = pairing.name, .subject = summarize(subject.samples), .anchor = anchor.name, .against = against});
-    if (!subject.steps.empty() && !seen[pairing.subject]) {  // print_no_pool_vs_fork is the same start again
-      result.starts.push_back({.row = pairing.name, .steps = summarize_steps(subject.steps)});
+    const std::size_t explained = pairing.explained.value_or(pairing.subject);
+    const auto& steps = plan.series[explained].steps;
+    if (!steps.empty() && !seen[explained]) {  // print_no_pool_vs_fork is the same start again
+      result.starts.push_back({.row = pairing.name, .steps = summarize_steps(steps)});
     }
-    seen[pairing.subject] = true;
+    seen[explained] = true;
     if (seen[pairing.anchor]) continue;
     seen[pairing.anchor] = true;
     result.anchor_spreads.emplace_back(anchor.name, against.spread);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <boost/json.hpp>
 #include <condition_variable>
 #include <filesystem>
 #include <memory>
@@ -57,6 +58,27 @@ Result<Took> time_engine_call(EngineClient& client, const wire::RunRequest& requ
   return Took{std::chrono::microseconds(record.phases.total_us), steps_of(record)};
 }
 
+// From the record that `hutch run --json` prints.
+Result<Took> read_record(const std::string& output, const char* expected) {
+  const auto unreadable = [&] { return make_error(ErrorCode::internal, fmt::format("printed {:?}", output)); };
+  boost::system::error_code failed;
+  const auto value = boost::json::parse(output, failed);
+  const auto* record = failed ? nullptr : value.if_object();
+  const auto* printed = record == nullptr ? nullptr : record->if_contains("stdout");
+  const auto* steps = record == nullptr ? nullptr : record->if_contains("steps");
+  if (printed == nullptr || *printed != expected || steps == nullptr || !steps->is_array()) return unreadable();
+  Took took{Nanoseconds{0}};
+  for (const auto& step : steps->get_array()) {
+    const auto* name = step.is_object() ? step.get_object().if_contains("name") : nullptr;
+    const auto* ms = step.is_object() ? step.get_object().if_contains("ms") : nullptr;
+    if (name == nullptr || !name->is_string() || ms == nullptr || !ms->is_number()) return unreadable();
+    const std::chrono::duration<double, std::milli> duration(ms->to_number<double>(failed));
+    took.steps.push_back({.name = std::string(name->get_string()), .took = std::chrono::round<Nanoseconds>(duration)});
+    took.all += took.steps.back().took;
+  }
+  return took;
+}
+
 // What plain programs see: nothing of the user's that could slow them down.
 std::vector<std::string> plain_environment(const Variables& variables = {}) {
   std::vector<std::string> list{"PATH=/usr/bin:/bin", "HOME=/", "LANG=C.UTF-8"};
@@ -75,6 +97,13 @@ std::vector<std::string> hutch_environment() {
   list.emplace_back("PATH=/usr/bin:/bin");
   list.emplace_back("LANG=C.UTF-8");
   return list;
+}
+
+Command run_command_line(std::vector<std::string> arguments, const BenchProgram& program) {
+  // In the child the link still leads to this very binary, even when another build has replaced it on the disk.
+  std::vector<std::string> argv{"/proc/self/exe", "run", "-c", program.code};
+  argv.insert(argv.end(), std::make_move_iterator(arguments.begin()), std::make_move_iterator(arguments.end()));
+  return {.argv = std::move(argv), .environment = hutch_environment(), .directory = "/"};
 }
 
 // A shell that waits for its next cell in a thread of its own.
@@ -163,12 +192,20 @@ Series engine_call(EngineClient& client, const wire::RunRequest& request, const 
 }
 
 Series hutch_run(std::vector<std::string> arguments, const BenchProgram& program, int per_round) {
-  // In the child the link still leads to this very binary, even when another build has replaced it on the disk.
-  std::vector<std::string> argv{"/proc/self/exe", "run", "-c", program.code};
-  argv.insert(argv.end(), arguments.begin(), arguments.end());
-  Command command{.argv = std::move(argv), .environment = hutch_environment(), .directory = "/"};
+  const auto command = run_command_line(std::move(arguments), program);
   return {.name = "hutch run",
           .measure = [command, program] { return time_command(command, program.output); },
+          .per_round = per_round};
+}
+
+Series explained_run(std::vector<std::string> arguments, const BenchProgram& program, int per_round) {
+  arguments.emplace_back("--json");
+  const auto command = run_command_line(std::move(arguments), program);
+  return {.name = "hutch run --json",
+          .measure = [command, program]() -> Result<Took> {
+            HUTCH_TRY(const auto completed, run_checked(command));
+            return read_record(completed.output, program.output);
+          },
           .per_round = per_round};
 }
 

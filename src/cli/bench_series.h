@@ -39,6 +39,8 @@ Series plain_python(const std::string& python, const BenchProgram& program, cons
 Series engine_call(EngineClient& client, const wire::RunRequest& request, const BenchProgram& program, Until until,
                    Seen seen, int per_round);
 Series hutch_run(std::vector<std::string> arguments, const BenchProgram& program, int per_round);
+// The same command with --json, for the steps that its record tells.
+Series explained_run(std::vector<std::string> arguments, const BenchProgram& program, int per_round);
 // A fork of the template's zygote whose child ends at once: no sandbox can be quicker.
 Series bare_fork(EngineClient& client, const std::string& template_name, int per_round);
 // One more cell in a session that stays open as long as the series does: the median of a few in a row, since nobody

@@ -24,7 +24,7 @@ LIMITS = {"print_cold": 0.20, "print_first_byte": 0.12, "print_cold_default": 0.
           "print_no_pool_default": 0.65, "print_command": 0.8, "pandas_cold": 0.10, "pandas_no_pool": 0.12,
           "second_cell": 0.06, "second_cell_ipython": 0.12, "no_engine_vs_bwrap": 2.0}
 # Where the steps of a start are those of another row.
-STEPS_OF = {"print_first_byte": "print_cold", "print_command": "print_cold_default"}
+STEPS_OF = {"print_first_byte": "print_cold", "print_command": "print_cold_default", "no_engine_vs_bwrap": "no_engine"}
 TRIES = 2  # a neighbour's burst of work is not our regression
 # A step has grown when it takes so many times its recorded share of plain Python, and so much of plain Python more:
 # what takes microseconds may take some more of them.
