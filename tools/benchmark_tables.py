@@ -13,7 +13,6 @@ PERFORMANCE = ROOT / "tests/performance"
 RENDER_PEERS = PERFORMANCE / "peers/render.py"
 sys.path.insert(0, str(PERFORMANCE))
 import goals  # noqa: E402
-from figures import ENOUGH_FOR_P95, ENOUGH_FOR_P99  # noqa: E402
 
 MIB = 1 << 20
 TARGETS = {"starts": "bench", "peers": "bench-peers"}  # what `make` calls what it makes, where that is another name
@@ -74,12 +73,11 @@ def goal_row(verdict: goals.Verdict) -> list[str]:
 
 
 def starts(found: dict) -> str:
-    def shown(microseconds: float, enough: bool = True) -> str:
-        return milliseconds(microseconds / 1e3) if enough else "–"
+    def shown(microseconds: float | None) -> str:
+        return milliseconds(None if microseconds is None else microseconds / 1e3)
 
-    rows = [["`%s`" % row["name"], shown(row["p50_us"]), shown(row["p95_us"], row["n"] >= ENOUGH_FOR_P95),
-             shown(row["p99_us"], row["n"] >= ENOUGH_FOR_P99), str(row["n"]), "`%s`" % row["anchor"],
-             shown(row["anchor_p50_us"]), shown(row["anchor_p95_us"], row["anchor_n"] >= ENOUGH_FOR_P95),
+    rows = [["`%s`" % row["name"], *(shown(row[key]) for key in ("p50_us", "p95_us", "p99_us")), str(row["n"]),
+             "`%s`" % row["anchor"], shown(row["anchor_p50_us"]), shown(row["anchor_p95_us"]),
              "**%.3f**" % row["ratio"]] for row in found["ratios"]]
     heads = ["", "p50", "p95", "p99", "n", "against", "its p50", "its p95", "ratio"]
     noise = ["%s %.0f %%" % (name, 100 * share) for name, share in found["noise"]["anchor_relative_iqr"].items()]

@@ -67,11 +67,10 @@ Summary summarize(const std::vector<Nanoseconds>& samples) {
   std::ranges::sort(sorted);
   const double median = percentile_us(sorted, 0.5);
   const double range = percentile_us(sorted, 0.75) - percentile_us(sorted, 0.25);
-  return {.count = sorted.size(),
-          .p50_us = median,
-          .p95_us = percentile_us(sorted, 0.95),
-          .p99_us = percentile_us(sorted, 0.99),
-          .spread = median > 0 ? range / median : 0};
+  Summary summary{.count = sorted.size(), .p50_us = median, .spread = median > 0 ? range / median : 0};
+  if (summary.count >= kEnoughForP95) summary.p95_us = percentile_us(sorted, 0.95);
+  if (summary.count >= kEnoughForP99) summary.p99_us = percentile_us(sorted, 0.99);
+  return summary;
 }
 
 std::vector<StepSummary> summarize_steps(const std::vector<std::vector<StepTook>>& runs) {

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstddef>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -55,11 +56,15 @@ struct RoundProgress {
 Result<int> measure_in_turn(std::vector<Series>& all, const Schedule& schedule,
                             const std::function<void(const RoundProgress&)>& on_round);
 
+// With fewer samples a percentile would be the worst of them by another name.
+inline constexpr std::size_t kEnoughForP95 = 20;
+inline constexpr std::size_t kEnoughForP99 = 100;
+
 struct Summary {
   std::size_t count = 0;
   double p50_us = 0;
-  double p95_us = 0;
-  double p99_us = 0;
+  std::optional<double> p95_us;
+  std::optional<double> p99_us;
   double spread = 0;  // interquartile range over median: how noisy it was
 };
 

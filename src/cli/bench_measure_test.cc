@@ -31,7 +31,8 @@ TEST(BenchMeasure, SummarizesSamplesInAnyOrder) {
   const auto summary = summarize(microseconds_up_to(100));
   EXPECT_EQ(summary.count, 101U);
   EXPECT_DOUBLE_EQ(summary.p50_us, 50);
-  EXPECT_DOUBLE_EQ(summary.p95_us, 95);
+  EXPECT_EQ(summary.p95_us, 95);
+  EXPECT_EQ(summary.p99_us, 99);
   EXPECT_DOUBLE_EQ(summary.spread, 1);
 }
 
@@ -39,6 +40,12 @@ TEST(BenchMeasure, TakesThePointBetweenTwoSamples) {
   EXPECT_DOUBLE_EQ(percentile_us({microseconds(10), microseconds(20)}, 0.5), 15);
   EXPECT_DOUBLE_EQ(percentile_us({microseconds(10), microseconds(20)}, 1), 20);
   EXPECT_DOUBLE_EQ(percentile_us({microseconds(10)}, 0.95), 10);
+}
+
+TEST(BenchMeasure, GivesNoPercentileOfTooFew) {
+  EXPECT_FALSE(summarize(microseconds_up_to(18)).p95_us);
+  EXPECT_TRUE(summarize(microseconds_up_to(19)).p95_us);
+  EXPECT_FALSE(summarize(microseconds_up_to(98)).p99_us);
 }
 
 TEST(BenchMeasure, SummarizesNothingAsZero) {

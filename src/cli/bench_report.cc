@@ -13,6 +13,7 @@
 #include <ctime>
 #include <fstream>
 #include <map>
+#include <optional>
 
 #include "base/subprocess.h"
 #include "cli/report.h"
@@ -24,9 +25,14 @@ std::string show_time(double us) {
   if (us >= 1e6) return fmt::format("{:.2f} s", us / 1e6);
   return fmt::format("{:.2f} ms", us / 1e3);
 }
+std::string show_time(std::optional<double> us) { return us ? show_time(*us) : "–"; }
 
 double rounded(double value) { return std::round(value * 1e4) / 1e4; }
 std::int64_t whole(double us) { return std::llround(us); }
+boost::json::value whole(std::optional<double> us) {
+  if (!us) return nullptr;
+  return whole(*us);
+}
 
 std::string value_of(const std::string& line) {
   const std::size_t colon = line.find(": ");
