@@ -93,6 +93,7 @@ AT_ONCE = at_least(100, "burst", "count")
 LONG = at_least(200, "options", "clients")
 GIGABYTES = at_least(1024, "options", "size")
 FIFTY = at_least(50, "options", "times")
+ROUNDS = at_least(100, "options", "rounds")
 NONE = fixed(0)
 
 GOALS: dict[str, tuple[Goal, ...]] = {
@@ -110,8 +111,9 @@ GOALS: dict[str, tuple[Goal, ...]] = {
         start_goal("no_engine_vs_bwrap", "nothing warm, over bubblewrap", 1.3),
     ),
     "cells": (
-        Goal("`x += 1` over the engine's socket with everything on, plain, p50", figure("cell_plain"), fixed(0.7)),
-        Goal("the same with IPython, p50", figure("cell_ipython"), fixed(0.7)),
+        Goal("`x += 1` over the engine's socket with everything on, plain, p50", figure("cell_plain"), fixed(0.7),
+             enough=ROUNDS),
+        Goal("the same with IPython, p50", figure("cell_ipython"), fixed(0.7), enough=ROUNDS),
         Goal("a plot shown, over the same plot saved", figure("plot_ratio"), fixed(1.1), "×"),
         Goal("growth of the session's memory from 100 to 400 plots",
              lambda found: found["growth_bytes"] / MIB, fixed(32), "MiB"),
@@ -136,9 +138,11 @@ GOALS: dict[str, tuple[Goal, ...]] = {
         Goal("kinds of things that were left behind", lambda found: len(found["left"]), NONE, ""),
     ),
     "overhead": (
-        Goal("what HTTP adds to a run of the engine, p50", first_of("http_outside_p50_ms", "overhead_ms"), fixed(0.3)),
-        Goal("one more cell over HTTP, end to end, p50", figure("cell_ms"), fixed(1)),
-        Goal("a call of the tool `run_python` over the same run on `/v1`, p50", figure("tool_overhead_ms"), fixed(0.2)),
+        Goal("what HTTP adds to a run of the engine, p50", first_of("http_outside_p50_ms", "overhead_ms"), fixed(0.3),
+             enough=ROUNDS),
+        Goal("one more cell over HTTP, end to end, p50", figure("cell_ms"), fixed(1), enough=ROUNDS),
+        Goal("a call of the tool `run_python` over the same run on `/v1`, p50", figure("tool_overhead_ms"), fixed(0.2),
+             enough=ROUNDS),
     ),
     "load": (
         Goal("a tenant that behaves, beside 200 clients: one-shots, p99; twice idle", figure("loaded", "run", "p99_ms"),

@@ -49,8 +49,8 @@ RESULTS = {
                              "objects": {"before": counts(4), "open": counts(4004), "after": counts(5)}}},
     "overhead": {**ABOUT, "options": {"rounds": 300}, "engine_ms": 1.1, "http_ms": 1.3, "overhead_ms": 0.2,
                  "cell_ms": 0.5},
-    "cells": {**ABOUT, "cell_plain": FEW, "cell_ipython": FEW, "plot_saved": FEW, "plot_shown": FEW, "plot_ratio": 1.0,
-              "growth_bytes": 1 << 20},
+    "cells": {**ABOUT, "options": {"rounds": 400}, "cell_plain": FEW, "cell_ipython": FEW,
+              "plot_saved": FEW, "plot_shown": FEW, "plot_ratio": 1.0, "growth_bytes": 1 << 20},
     "load": {**ABOUT, "options": {"clients": 20}, "seconds": 5.0, "answers": 1234, "wrong": 0, "lost": 0,
              "server_errors": 0, "refused_429": MANY, "refused_503": FEW, "idle": {"run": MANY, "cell": MANY},
              "loaded": {"run": MANY, "cell": MANY}, "away_share": 0.01},
@@ -104,6 +104,8 @@ class GoalsTest(unittest.TestCase):
         large = {**RESULTS["load"], "options": {"clients": 200}}
         self.assertIs(verdict("load", "one-shots, p99", large), True)
         self.assertIsNone(verdict("load", "503), p99", large))  # ten samples have no p99
+        self.assertIs(verdict("overhead", "what HTTP adds"), True)
+        self.assertIsNone(verdict("overhead", "what HTTP adds", {**RESULTS["overhead"], "options": {"rounds": 20}}))
         few = {**RESULTS["starts"], "ratios": [start("print_cold", 0.05, n=19)]}
         self.assertIsNone(verdict("starts", "print_cold`", few))
         slower = {**large, "loaded": {"run": figures.summary([1.0] * 100), "cell": MANY}}
