@@ -13,14 +13,14 @@ from peer import Peer, PeerError
 from workloads import PRINT
 
 SHARE = 0.7        # of the memory that is free may be asked for
-LONG = 20.0        # seconds; what takes longer is asked for once
+LONG = 15.0        # seconds; what takes longer is asked for once
 QUICK = 1.0        # seconds of one start; what is slower has no starts a second
 WORKERS = 2        # that ask back to back, for every core
 
 
 @dataclasses.dataclass
 class Burst:
-    """`count` programs asked for at the same moment, as often as there are seconds."""
+    """`count` programs asked for at the same moment; once per repetition, seconds until the last that was answered."""
 
     peer: str
     count: int
@@ -40,10 +40,11 @@ class Sustained:
 
 
 def burst_once(peer: Peer, count: int) -> tuple[float, list[str]]:
-    ready = threading.Barrier(count + 1)
+    begun: list[float] = []
+    ready = threading.Barrier(count, action=lambda: begun.append(time.monotonic()))  # before anybody goes on
 
     def one() -> tuple[float, str]:
-        """When it was answered, or why it was not."""
+        """When it was answered, or given up, and why it was."""
         ready.wait()
         begin = time.monotonic()
         try:
@@ -53,10 +54,13 @@ def burst_once(peer: Peer, count: int) -> tuple[float, list[str]]:
 
     with concurrent.futures.ThreadPoolExecutor(count) as pool:
         futures = [pool.submit(one) for _ in range(count)]
-        ready.wait()
-        begin = time.monotonic()
         answers = [future.result() for future in futures]
-    return max(when for when, _ in answers) - begin, [reason for _, reason in answers if reason]
+    return last_answered(answers, begun[0]) - begun[0], [reason for _, reason in answers if reason]
+
+
+def last_answered(answers: list[tuple[float, str]], begin: float) -> float:
+    """How long somebody waited for one who never answered says nothing of those who did."""
+    return max((when for when, reason in answers if not reason), default=begin)
 
 
 def plan_burst(peer: Peer, most: int, free: int) -> Burst:

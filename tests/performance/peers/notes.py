@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from cells import ROUNDS_A_SESSION
-from load import QUICK, WORKERS
+from load import LONG, QUICK, WORKERS
 from memory import CLEAR, LEAST_NOISE
 
 RUN = (
@@ -14,7 +14,9 @@ RUN = (
 CELL = (
     "Every peer gets a fresh session every %d rounds. A Jupyter cell is timed in the process that talks to the "
     "kernel; the others here, with the way to their process and back." % ROUNDS_A_SESSION,)
-AT_ONCE = ("As many as fit into memory, by a guess of what one takes.",)
+AT_ONCE = (
+    "As many as fit into memory, by a guess of what one takes. The time is that of the last one that was answered, and "
+    "shared by those that were; what takes longer than %g s is asked for once." % LONG,)
 SUSTAINED = (
     "%d workers per core, threads of this one Python process, ask back to back, without rest, of whoever answers "
     "within %g s. Nothing made in advance lasts then; the time ends when the last answer is there and its sandbox is "

@@ -24,6 +24,10 @@ class LoadTest(unittest.TestCase):
         burst, = load.measure_bursts([peer], 3, 2, quiet)
         self.assertEqual((peer.runs, len(burst.seconds), burst.failures), (6, 2, []))
 
+    def test_who_is_given_up_has_no_time(self) -> None:
+        self.assertEqual(load.last_answered([(12.0, ""), (15.0, ""), (99.0, "no answer")], begin=10.0), 15.0)
+        self.assertEqual(load.last_answered([(99.0, "no answer")], begin=10.0), 10.0)
+
     def test_who_never_answers_is_asked_once(self) -> None:
         burst, = load.measure_bursts([CountingPeer(fails=True)], 3, 2, quiet)
         self.assertEqual((len(burst.seconds), burst.failures), (1, ["it failed"] * 3))

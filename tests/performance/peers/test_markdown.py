@@ -64,7 +64,7 @@ class MarkdownTest(unittest.TestCase):
         part = burst_table([Burst("runc", 10, "", [2.0, 4.0, 3.0], ["x"]), Burst("podman", 2, "", [1.0], ["y", "y"]),
                             Burst("python3", 5, "too large", [0.5])])
         text = markdown.bursts(part)
-        self.assertIn("| runc | 10 | 3.00 | 2.00 to 4.00 | 300 | 3.00 | 1 of 30 |", text)
+        self.assertIn("| runc | 10 | 3.00 | 2.00 to 4.00 | 310 | 3.10 | 1 of 30 |", text)
         self.assertIn("- podman: not measured. y", text)
         self.assertIn("- python3: too large", text)
 
