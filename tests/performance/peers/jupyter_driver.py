@@ -13,7 +13,7 @@ import time
 from jupyter_client.blocking import BlockingKernelClient
 from jupyter_client.manager import KernelManager
 
-SECONDS = 180  # a hundred may start at the same moment
+SECONDS = 90  # a hundred may start at the same moment, and a kernel that never answers must not cost much more
 kernels: dict[int, tuple] = {}
 writing = threading.Lock()
 

@@ -56,7 +56,7 @@ class Effort:
     repeats: int
 
 
-FULL = Effort({"print": (40, 3), "pandas": (20, 5), "plot": (20, 5)}, 40, 100, 5.0, 1.0, 3)
+FULL = Effort({"print": (40, 3), "pandas": (20, 5), "plot": (20, 5)}, 40, 100, 4.0, 1.0, 3)
 QUICK = Effort({"print": (5, 2), "pandas": (3, 2), "plot": (2, 2)}, 8, 10, 1.0, 0.5, 1)
 
 

@@ -13,7 +13,7 @@ from peer import Peer, PeerError, Session
 from workloads import IMPORT_PANDAS
 
 POLL = 0.1           # seconds
-SETTLE = 1.5         # seconds in which the memory of a machine at rest does not change
+SETTLE = 1.0         # seconds in which the memory of a machine at rest does not change
 LONGEST_SETTLE = 5.0  # where it does not rest, the noise will tell
 AT_REST = 2 << 20    # bytes that do not count as a change
 LEAST_NOISE = 4 << 20  # bytes by which a machine that does nothing changes

@@ -40,7 +40,7 @@ class PyodidePeer(CommandPeer):
                  "pid_visibility": "its kill() gives the same answer for every number"}
     own_attacks = (BY_JAVASCRIPT,)
     every = 4
-    megabytes = 250
+    megabytes = 160
     live_sessions = 4
 
     def __init__(self, context: Context) -> None:
