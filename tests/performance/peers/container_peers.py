@@ -105,7 +105,14 @@ class Docker(ContainerPeer):
         if not self.path:
             return "docker is not installed"
         try:
-            process.call([self.path, "version", "--format", "{{.Server.Version}}"], seconds=10)
+            self.engine()
         except PeerError:
             return "no docker engine answers on this machine"
         return ""
+
+    def engine(self) -> str:
+        return process.call([self.path, "version", "--format", "{{.Server.Version}}"], seconds=10).strip()
+
+    def version(self) -> str:
+        """Of the engine, which need not be that of the command."""
+        return "docker engine " + self.engine()
