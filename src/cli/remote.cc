@@ -134,8 +134,8 @@ Result<std::string> read_input(std::size_t most) {
   for (;;) {
     const ssize_t got = ::read(0, chunk.data(), chunk.size());
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return system_error(errno).during("read standard input");
-    if (got == 0) return text;
+    if (got < 0 && errno != EBADF) return system_error(errno).during("read standard input");
+    if (got <= 0) return text;  // also where there is none
     text.append(chunk, 0, static_cast<std::size_t>(got));
     if (text.size() > most) {
       return make_error(ErrorCode::invalid_argument, "standard input is longer than " + show_size(most))
