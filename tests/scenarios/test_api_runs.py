@@ -11,6 +11,7 @@ import urllib.parse
 
 import api_support
 import support
+from api_document import document
 from api_support import ApiScenario
 
 setUpModule, tearDownModule = api_support.begin, api_support.finish
@@ -113,6 +114,21 @@ class Limits(ApiScenario):
         run = self.api.run("for i in range(1000): print('x' * 1000)", limits={"output": 50_000})
         self.assertTrue(run["truncated"]["stdout"])
         self.assertTrue(40_000 <= len(run["stdout"]) <= 50_000, len(run["stdout"]))
+
+    def test_input_is_taken_up_to_the_length_that_is_documented(self):
+        code = "import sys; print(len(sys.stdin.read()))"
+
+        def most(schema: dict) -> int:
+            return next(kind["maxLength"] for kind in schema.get("oneOf", [schema]) if kind["type"] == "string")
+
+        schemas = document()["components"]["schemas"]
+        with self.api.session() as session:
+            for target, name in (("/v1/run", "RunRequest"), (session.at + "/runs", "CellRequest")):
+                longest = most(schemas[name]["properties"]["stdin"])
+                done = self.api.post(target, {"code": code, "stdin": "x" * longest}).json
+                self.assertEqual(done["stdout"], "%d\n" % longest)
+                self.refused("POST", target, {"code": code, "stdin": "x" * (longest + 1)}, 400, "invalid_request",
+                             "bad_arguments", "stdin")
 
     def test_limits_out_of_range_are_refused_by_name(self):
         for limits, word in (({"timeout": 0}, "timeout"), ({"timeout": 1e9}, "time"), ({"memory": 1}, "memory"),
