@@ -133,10 +133,11 @@ def objects(counts: dict[str, dict[str, int]]) -> str:
 
 
 def overhead(found: dict) -> str:
-    """What the client waited, and how much of that was not the engine's; the difference of the two is a cross-check."""
+    """What clients waited, and how much of that was not the engine's."""
     names = {"engine": "`print(1)`, call of the engine", "engine_outside": "… less the engine's own time",
-             "http": "the same as `POST /v1/run`", "http_outside": "… less the engine's own time: what HTTP costs",
-             "difference": "… the one less the other", "overhead": "… the one less the other",
+             "http": "the same as `POST /v1/run`", "http_outside": "… less the engine's own time",
+             "overhead": "what HTTP adds: the one less the other, without the engine's own time",
+             "difference": "the same with it, as a cross-check",
              "cell": "one more cell over HTTP", "same_run": "`print(1)` as a cell, `POST /v1/run`",
              "tool": "the same by the tool `run_python`", "tool_overhead": "… what the tool adds"}
     rows = []

@@ -68,10 +68,6 @@ def figure(*path: str) -> Number:
     return look
 
 
-def first_of(*names: str) -> Number:
-    return lambda found: found[next((name for name in names if name in found), names[0])]
-
-
 def times(factor: float, number: Number) -> Number:
     return lambda found: factor * number(found)
 
@@ -138,7 +134,7 @@ GOALS: dict[str, tuple[Goal, ...]] = {
         Goal("kinds of things that were left behind", lambda found: len(found["left"]), NONE, ""),
     ),
     "overhead": (
-        Goal("what HTTP adds to a run of the engine, p50", first_of("http_outside_p50_ms", "overhead_ms"), fixed(0.3),
+        Goal("what HTTP adds to a call of the engine, p50", figure("overhead_ms"), fixed(0.3),
              enough=ROUNDS),
         Goal("one more cell over HTTP, end to end, p50", figure("cell_ms"), fixed(1), enough=ROUNDS),
         Goal("a call of the tool `run_python` over the same run on `/v1`, p50", figure("tool_overhead_ms"), fixed(0.2),
