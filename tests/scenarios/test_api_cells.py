@@ -254,6 +254,7 @@ class Hostile(InSession):
         session = self.open()
         run = session.run("for i in range(1000): display(i)")
         self.assertEqual((run["status"], run["truncated"]["displays"], len(run["displays"])), ("ok", True, 200))
+        self.assertIn("displays left out: 800;", str(run["notices"]))
         run = session.run("for i in range(10): display({'text/html': 'x' * (3 << 20)}, raw=True)")
         self.assertTrue(run["truncated"]["displays"])
         self.assertLess(len(str(run)), 14 << 20)
