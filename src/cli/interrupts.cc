@@ -52,7 +52,7 @@ struct Interrupts::State {
   void ask_when_known() {
     if (!wanted || asked || path.empty()) return;
     asked = true;
-    asking.emplace_back([remote_ = remote, path_ = path] { ask(remote_, path_); });
+    asking.emplace_back([daemon = remote, what = path] { ask(daemon, what); });
   }
 };
 

@@ -1,5 +1,6 @@
-// Events in order, numbered from 1 or from where another daemon left off, for any number of readers. Every reader keeps its own place, so a slow one costs
-// nothing and blocks nobody; what it missed when the oldest events were dropped is in the runs' own records.
+// Events in order, numbered from 1 or from where another daemon left off, for any number of readers. Every reader keeps
+// its own place, so a slow one costs nothing and blocks nobody; what it missed when the oldest events were dropped is
+// in the runs' own records.
 #pragma once
 
 #include <cstdint>

@@ -81,7 +81,7 @@ class LiveRun final : public std::enable_shared_from_this<LiveRun> {
   bool cached = false;
   std::int64_t cached_ns = 0;
   std::uint64_t last_event = 0;  // the number of the one that tells of the end; 0 while that is not known
-  std::string session_state;  // what became of the session: kept, files_kept, lost
+  std::string session_state;     // what became of the session: kept, files_kept, lost
   std::int64_t session_expires_ns = 0;
   std::string rendered;  // the finished run as JSON, made once by whoever stores it
   std::string rendered_events;

@@ -216,6 +216,12 @@ class Floods(ApiScenario):
                 first = next(events)
                 self.assertEqual((first["type"], first["from"]), ("gap", 1))
                 self.assertEqual(next(events)["seq"], first["to"] + 1)
+            with self.api.stream("GET", session.at + "/events?after=3", accept=NDJSON) as events:
+                self.assertEqual(next(events), {**first, "from": 4})
+                self.assertEqual(next(events)["seq"], first["to"] + 1)
+            with self.api.socket_to(session.at + "/stream?after=3") as socket:
+                self.assertEqual(socket.receive(), {**first, "from": 4})
+                self.assertEqual(socket.receive()["seq"], first["to"] + 1)
             self.assertEqual(len(self.api.get("/v1/runs/" + runs[0]).json["stdout"]), 262_144)
 
 
