@@ -25,7 +25,7 @@ constexpr std::size_t kMostFiles = 1'000;
 constexpr std::size_t kMostEntries = 20'000;
 constexpr std::size_t kDeepest = 32;
 constexpr std::size_t kLongestPath = 1'024;
-constexpr int kMostTries = 3;                         // to hash a file that is being written
+constexpr int kMostTries = 3;  // to hash a file that is being written
 constexpr auto kTimeToHash = std::chrono::seconds(2);
 constexpr auto kTimeToList = std::chrono::seconds(3);  // and hash: what is listed later is known the next time
 
