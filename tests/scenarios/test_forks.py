@@ -46,6 +46,7 @@ def tearDownModule() -> None:
 
 class Forks(Scenario):
     def test_no_two_forks_draw_the_same_numbers(self) -> None:
+        self.home.call("engine", "stop")  # which may have zygotes of other templates by now
         self.home.run("1")
         template = self.home.environment["HUTCH_TEMPLATE"]
         engine = self.home.status()["pid"]
