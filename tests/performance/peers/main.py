@@ -111,7 +111,8 @@ def measure_one(name: str, peers: list[Peer], effort: Effort) -> dict:
         case "sustained":
             return results.sustained_table(load.measure_sustained(peers, effort.sustained, effort.repeats, say))
         case "memory":
-            return results.memory_table(memory.measure_memory(peers, effort.sessions, effort.repeats, say))
+            once = 1  # each takes as many sessions as the noise asks for, and ten minutes with all peers
+            return results.memory_table(memory.measure_memory(peers, effort.sessions, once, say))
         case "attacks":
             return results.siege_table(attacks.besiege(peers, say))
         case _:
