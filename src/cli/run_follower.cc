@@ -16,7 +16,10 @@ constexpr unsigned kNoMoreBytes = 416;
 
 std::uint64_t number_at(const json::object& object, std::string_view name) {
   const auto* value = object.if_contains(name);
-  return value != nullptr && value->is_number() ? value->to_number<std::uint64_t>() : 0;
+  if (value == nullptr || !value->is_number()) return 0;
+  boost::system::error_code not_one;  // negative, a fraction
+  const auto number = value->to_number<std::uint64_t>(not_one);
+  return not_one ? 0 : number;
 }
 
 std::string words_for(wire::Stream stream) {
